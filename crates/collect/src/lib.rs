@@ -1,0 +1,1 @@
+//! Reads this host into the model.

@@ -1,0 +1,194 @@
+//! TCP keepalive of one socket: off, on, or not readable; each of the three values known or not.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{KernelHz, secs};
+
+/// TCP keepalive of one end. `Unknown` is a value, never a guess.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Keepalive {
+    /// `SO_KEEPALIVE` is 0. The values are what it would use if it were on.
+    Off(KeepaliveTimes),
+    /// `SO_KEEPALIVE` is 1.
+    On(KeepaliveTimes),
+    /// It could not be read.
+    #[default]
+    Unknown,
+}
+
+/// `TCP_KEEPIDLE`, `TCP_KEEPINTVL` and `TCP_KEEPCNT`, each where it could be read.
+///
+/// `inet_diag` shows that keepalive is on and not these; `getsockopt` on a duplicate of the socket does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct KeepaliveTimes {
+    /// `TCP_KEEPIDLE`: from the last segment received to the first probe.
+    #[serde(rename = "idle_s", with = "secs::option", default)]
+    pub idle: Option<Duration>,
+    /// `TCP_KEEPINTVL`: between unanswered probes.
+    #[serde(rename = "interval_s", with = "secs::option", default)]
+    pub interval: Option<Duration>,
+    /// `TCP_KEEPCNT`: how many unanswered probes end the connection.
+    #[serde(default)]
+    pub count: Option<u32>,
+}
+
+impl Keepalive {
+    /// The three values, where keepalive is on and all are known.
+    #[must_use]
+    pub fn on_values(self) -> Option<KeepaliveValues> {
+        match self {
+            Self::On(KeepaliveTimes {
+                idle: Some(idle),
+                interval: Some(interval),
+                count: Some(count),
+            }) => Some(KeepaliveValues { idle, interval, count }),
+            _ => None,
+        }
+    }
+
+    /// Whether `SO_KEEPALIVE` is known to be on.
+    #[must_use]
+    pub fn is_on(self) -> bool {
+        matches!(self, Self::On(_))
+    }
+
+    /// Whether `SO_KEEPALIVE` is known to be off.
+    #[must_use]
+    pub fn is_off(self) -> bool {
+        matches!(self, Self::Off(_))
+    }
+}
+
+/// All three keepalive values; written `60/30/3`: idle, interval (seconds), count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeepaliveValues {
+    /// `TCP_KEEPIDLE`
+    #[serde(rename = "idle_s", with = "secs")]
+    pub idle: Duration,
+    /// `TCP_KEEPINTVL`
+    #[serde(rename = "interval_s", with = "secs")]
+    pub interval: Duration,
+    /// `TCP_KEEPCNT`
+    pub count: u32,
+}
+
+impl KeepaliveValues {
+    /// How often a healthy quiet connection is refreshed: every `max(idle, interval)` (measured).
+    #[must_use]
+    pub fn period(self) -> Duration {
+        self.idle.max(self.interval)
+    }
+
+    /// The longest time from one refresh to the next on a kernel with `hz`, its timer's slack included.
+    #[must_use]
+    pub fn latest_refresh(self, hz: KernelHz) -> Duration {
+        self.period() + hz.slack(self.period())
+    }
+
+    /// How many probes in a row may be lost before a path that forgets after `idle_timeout` does so;
+    /// `None` where even a healthy connection is not refreshed in time.
+    ///
+    /// Never more than `count - 1`: the kernel gives up then.
+    #[must_use]
+    pub fn lost_probes_survived(self, idle_timeout: Duration, hz: KernelHz) -> Option<u32> {
+        let spare = idle_timeout.checked_sub(self.latest_refresh(hz)).filter(|s| !s.is_zero())?;
+        let most = self.count.saturating_sub(1);
+        let step = (self.interval + hz.slack(self.interval)).as_nanos();
+        if step == 0 {
+            return Some(most);
+        }
+        // Strictly before the limit: a refresh at the limit itself may lose the race.
+        let fit = (spare.as_nanos() - 1) / step;
+        Some(u32::try_from(fit).unwrap_or(u32::MAX).min(most))
+    }
+
+    /// When a peer that stopped answering is noticed: `idle + interval * count`.
+    #[must_use]
+    pub fn dead_peer_after(self) -> Duration {
+        self.idle + self.interval.saturating_mul(self.count)
+    }
+
+    /// The same as what a socket shows.
+    #[must_use]
+    pub fn times(self) -> KeepaliveTimes {
+        KeepaliveTimes {
+            idle: Some(self.idle),
+            interval: Some(self.interval),
+            count: Some(self.count),
+        }
+    }
+}
+
+impl fmt::Display for KeepaliveValues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.idle.as_secs(), self.interval.as_secs(), self.count)
+    }
+}
+
+/// A text that is not keepalive values.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is not idle/interval/count, such as 60/30/3 \
+     (seconds 1 to 32767, seconds 1 to 32767, probes 1 to 127)"
+)]
+pub struct ParseKeepaliveError(String);
+
+impl FromStr for KeepaliveValues {
+    type Err = ParseKeepaliveError;
+
+    /// The ranges are the kernel's: `MAX_TCP_KEEPIDLE`, `MAX_TCP_KEEPINTVL`, `MAX_TCP_KEEPCNT` in
+    /// `include/net/tcp.h`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = || ParseKeepaliveError(text.to_owned());
+        let mut parts = text.split('/').map(|part| part.parse::<u32>().ok());
+        let mut next = |most: u32| {
+            parts.next().flatten().filter(|value| (1..=most).contains(value)).ok_or_else(bad)
+        };
+        let (idle, interval, count) = (next(32_767)?, next(32_767)?, next(127)?);
+        if parts.next().is_some() {
+            return Err(bad());
+        }
+        Ok(Self {
+            idle: Duration::from_secs(idle.into()),
+            interval: Duration::from_secs(interval.into()),
+            count,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(text: &str) -> KeepaliveValues {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn only_three_numbers_in_range_are_values() {
+        assert_eq!(values("60/30/3").to_string(), "60/30/3");
+        for bad in ["", "60", "60/30", "60/30/3/1", "0/30/3", "60/30/128", "40000/1/1", "a/b/c"] {
+            assert!(bad.parse::<KeepaliveValues>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn lost_probes_survived_counts_the_timers_slack() {
+        let hz = KernelHz::Known(250);
+        for (text, limit_s, survived) in [
+            ("60/30/3", 900, Some(2)),
+            ("60/30/3", 124, Some(1)),
+            ("60/30/3", 93, Some(0)),
+            ("60/30/3", 62, None),
+            ("890/30/3", 900, None),
+            ("870/75/9", 900, Some(0)),
+            ("60/30/1", 900, Some(0)),
+        ] {
+            let got = values(text).lost_probes_survived(Duration::from_secs(limit_s), hz);
+            assert_eq!(got, survived, "{text} under {limit_s}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! What is known of a host's TCP connections and of everything that forgets them, and what follows.
+//!
+//! Pure: no I/O, no clock, no unsafe. A [`Snapshot`] comes in from `stillopen-collect` or from a file.
+//!
+//! Read first: `connection.rs`, `limit.rs`, then `diagnose.rs`.
+#![forbid(unsafe_code)]
+
+mod connection;
+mod keepalive;
+mod limit;
+mod secs;
+mod snapshot;
+mod wheel;
+
+pub use connection::{
+    Connection, Counters, FarEnd, LAST_PACKET_UNCERTAINTY, OnHost, Role, State, Timer, Waiting,
+    Watch,
+};
+pub use keepalive::{Keepalive, KeepaliveTimes, KeepaliveValues, ParseKeepaliveError};
+pub use limit::{
+    Direction, Evidence, EvidenceSource, Expiry, IdleLimit, Miss, Refresh, Selector, TimerSlack,
+};
+pub use secs::human;
+pub use snapshot::{Gap, Host, Namespace, Process, Snapshot, SnapshotError, Sysctls};
+pub use wheel::{KernelHz, wheel_slack, wheel_slack_worst};

@@ -1,0 +1,4 @@
+//! The `stillopen` command.
+#![forbid(unsafe_code)]
+
+fn main() {}

@@ -1,0 +1,4 @@
+//! Developer tasks.
+#![forbid(unsafe_code)]
+
+fn main() {}
