@@ -126,6 +126,9 @@ pub struct FarEnd {
     pub owner: Option<u32>,
     /// TCP state there.
     pub state: State,
+    /// How long no packet has been seen, from its stamps: it sees the answers to its own probes.
+    #[serde(rename = "quiet_s", with = "secs::option", default)]
+    pub quiet: Option<Duration>,
     /// Its keepalive, which refreshes the path as well as this end's does.
     pub keepalive: Keepalive,
     /// Its unanswered keepalive probes.
@@ -232,15 +235,21 @@ impl Connection {
     /// How long no packet has been seen, from this end's stamps; `None` where the kernel gave none.
     ///
     /// The end that receives keepalive probes sees none of them in any stamp: see
-    /// [`probes_possible`](crate::probes_possible). A second look that saw probes bounds it.
+    /// [`probes_possible`](crate::probes_possible). Where the other end is seen too, its stamps count as
+    /// well; a second look that saw probes bounds it.
     #[must_use]
     pub fn quiet(&self) -> Option<Duration> {
         let c = self.counters?;
-        let stamps = c.last_data_sent.min(c.last_data_recv).min(c.last_ack_recv);
-        Some(match &self.watch {
-            Some(watch) if watch.peer_probes > 0 => stamps.min(watch.after),
-            _ => stamps,
-        })
+        let mut quiet = c.last_data_sent.min(c.last_data_recv).min(c.last_ack_recv);
+        if let Some(far_quiet) = self.far_end.as_ref().and_then(|far| far.quiet) {
+            quiet = quiet.min(far_quiet);
+        }
+        if let Some(watch) = &self.watch
+            && watch.peer_probes > 0
+        {
+            quiet = quiet.min(watch.after);
+        }
+        Some(quiet)
     }
 
     /// How long no payload has been seen; `None` where the kernel gave no stamps.

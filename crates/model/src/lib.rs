@@ -1,13 +1,22 @@
 //! What is known of a host's TCP connections and of everything that forgets them, and what follows.
 //!
-//! Pure: no I/O, no clock, no unsafe. A [`Snapshot`] comes in from `stillopen-collect` or from a file.
+//! Pure: no I/O, no clock, no unsafe. A [`Snapshot`] comes in from `stillopen-collect` or from a file;
+//! [`diagnose`] gives each connection a [`Verdict`] and findings; [`plan`] proposes remedies and
+//! [`predict`] applies one to a copy of the snapshot and diagnoses again.
 //!
 //! Read first: `connection.rs`, `limit.rs`, then `diagnose.rs`.
 #![forbid(unsafe_code)]
 
 mod connection;
+mod diagnose;
+mod finding;
 mod keepalive;
 mod limit;
+mod pair;
+mod path;
+mod peer;
+mod plan;
+mod program;
 mod secs;
 mod snapshot;
 mod wheel;
@@ -16,10 +25,17 @@ pub use connection::{
     Connection, Counters, FarEnd, LAST_PACKET_UNCERTAINTY, OnHost, Role, State, Timer, Waiting,
     Watch,
 };
+pub use diagnose::{Diagnosis, Missing, Proof, Verdict, diagnose};
+pub use finding::{Finding, FindingSet};
 pub use keepalive::{Keepalive, KeepaliveTimes, KeepaliveValues, ParseKeepaliveError};
 pub use limit::{
     Direction, Evidence, EvidenceSource, Expiry, IdleLimit, Miss, Refresh, Selector, TimerSlack,
 };
+pub use pair::pair_ends;
+pub use path::is_local;
+pub use peer::{probes_needed, probes_possible};
+pub use plan::{DEFAULT_KEEPALIVE, Planned, Remedy, plan, predict, recommended_keepalive};
+pub use program::{ProgramTimer, TimerKind};
 pub use secs::human;
 pub use snapshot::{Gap, Host, Namespace, Process, Snapshot, SnapshotError, Sysctls};
 pub use wheel::{KernelHz, wheel_slack, wheel_slack_worst};

@@ -1,0 +1,541 @@
+//! What becomes of each connection: a verdict, the limit that decides it, and findings.
+//!
+//! One function a question, in this order: what the socket alone shows (`socket_findings`), which limits
+//! lie on its path (`path.rs`), what each of the deciding ones means for it (`under_any_packet`,
+//! `under_payload_only`), and what the verdict adds (`verdict_findings`). Read `peer.rs` for what is
+//! known of probes that leave no stamp.
+
+use std::time::Duration;
+
+use crate::{
+    Connection, Expiry, Finding, FindingSet, IdleLimit, Keepalive, KeepaliveTimes, KeepaliveValues,
+    KernelHz, Namespace, OnHost, Refresh, Snapshot, State, Sysctls, Timer, TimerKind, Waiting,
+    path::{self, Deciding},
+    peer::{probes_needed, probes_possible},
+    program::{ProgramTimer, program_timers},
+};
+
+/// Retransmission timeouts in a row, without any answer, from which a peer is called dead: one happens on
+/// any lossy path.
+const DEAD_AFTER_RETRANSMITS: u8 = 2;
+/// Unanswered keepalive probes in a row from which they are called unanswered: one may be under way.
+const UNANSWERED_PROBES: u8 = 2;
+/// Unanswered SYNs in a row from which that is said.
+const UNANSWERED_SYNS: u8 = 2;
+
+/// What becomes of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is refreshed in time, or nothing on its way forgets.
+    Safe {
+        /// From the latest refresh to the limit; `None`: nothing on its way forgets.
+        margin: Option<Duration>,
+    },
+    /// If it stays quiet, it will be cut.
+    AtRisk {
+        /// From now to the earliest moment that it may be cut.
+        cut_in: Duration,
+    },
+    /// The path has forgotten it, and nobody will be told.
+    Cut {
+        /// How that is known.
+        proof: Proof,
+    },
+    /// It can't be told.
+    Unknown {
+        /// What would have to be known.
+        missing: Missing,
+    },
+}
+
+impl Verdict {
+    /// The word of the JSON output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Safe { .. } => "safe",
+            Self::AtRisk { .. } => "at_risk",
+            Self::Cut { .. } => "cut",
+            Self::Unknown { .. } => "unknown",
+        }
+    }
+
+    /// Which of the verdicts of several limits holds: certain trouble first, then doubt, then the rest.
+    fn urgency(self) -> u8 {
+        match self {
+            Self::Cut { .. } => 3,
+            Self::AtRisk { .. } => 2,
+            Self::Unknown { .. } => 1,
+            Self::Safe { .. } => 0,
+        }
+    }
+
+    /// The one of two verdicts, under two limits, that decides.
+    fn worse_than(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::AtRisk { cut_in: a }, Self::AtRisk { cut_in: b })
+            | (Self::Safe { margin: Some(a) }, Self::Safe { margin: Some(b) }) => a < b,
+            (Self::Safe { margin: Some(_) }, Self::Safe { margin: None }) => true,
+            _ => self.urgency() > other.urgency(),
+        }
+    }
+}
+
+/// How it is known that a connection is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// It was quiet for longer than the limit and its slack, and the peer provably sent nothing.
+    Inferred,
+}
+
+impl Proof {
+    /// The word of the JSON output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Inferred => "inferred",
+        }
+    }
+}
+
+/// What would have to be known for a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Missing {
+    /// An idle limit on its path.
+    Limit,
+    /// The kernel gave no stamps of this socket.
+    Stamps,
+    /// Whether keepalive is on.
+    Keepalive,
+    /// Keepalive is on; its values could not be read.
+    KeepaliveValues,
+    /// Whether the peer's probes refresh the path.
+    PeerKeepalive,
+    /// Whether the peer is still there: it answers neither data nor probes.
+    PeerAnswer,
+    /// What the limit is for a half-closed connection.
+    HalfClosedTimeout,
+    /// It is not established yet.
+    Handshake,
+}
+
+impl Missing {
+    /// The word of the JSON output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Limit => "limit",
+            Self::Stamps => "stamps",
+            Self::Keepalive => "keepalive",
+            Self::KeepaliveValues => "keepalive_values",
+            Self::PeerKeepalive => "peer_keepalive",
+            Self::PeerAnswer => "peer_answer",
+            Self::HalfClosedTimeout => "half_closed_timeout",
+            Self::Handshake => "handshake",
+        }
+    }
+}
+
+/// The diagnosis of one connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// What becomes of it.
+    pub verdict: Verdict,
+    /// Which of the snapshot's limits decides.
+    pub limit: Option<u32>,
+    /// Faults that it has, or that it looks like.
+    pub findings: FindingSet,
+}
+
+/// Diagnoses each connection of a snapshot, in its order. One connection's diagnosis does not depend on
+/// another's.
+#[must_use]
+pub fn diagnose(snapshot: &Snapshot) -> Vec<Diagnosis> {
+    let context = Context::new(snapshot);
+    snapshot.connections.iter().map(|c| context.diagnose_one(c)).collect()
+}
+
+/// Diagnoses one connection as if it stood in `snapshot`.
+pub(crate) fn diagnose_changed(snapshot: &Snapshot, changed: &[Connection]) -> Vec<Diagnosis> {
+    let context = Context::new(snapshot);
+    changed.iter().map(|c| context.diagnose_one(c)).collect()
+}
+
+/// What all connections of a snapshot share.
+struct Context<'a> {
+    snapshot: &'a Snapshot,
+    hz: KernelHz,
+    host_sysctls: Option<Sysctls>,
+    /// The own timers of each process's program.
+    programs: Vec<Vec<ProgramTimer>>,
+}
+
+impl<'a> Context<'a> {
+    fn new(snapshot: &'a Snapshot) -> Self {
+        let host = snapshot.namespaces.iter().find(|namespace| namespace.is_host);
+        let timers = |command: &str| program_timers(command).collect();
+        Self {
+            snapshot,
+            hz: snapshot.host.hz,
+            host_sysctls: host.and_then(|namespace| namespace.sysctls),
+            programs: snapshot.processes.iter().map(|process| timers(&process.command)).collect(),
+        }
+    }
+
+    fn diagnose_one(&self, c: &Connection) -> Diagnosis {
+        let mut findings = socket_findings(c);
+        let (verdict, limit) = self.verdict(c, &mut findings);
+        self.verdict_findings(c, verdict, limit, &mut findings);
+        Diagnosis { verdict, limit, findings }
+    }
+
+    /// The verdict, and which limit decides it.
+    fn verdict(&self, c: &Connection, findings: &mut FindingSet) -> (Verdict, Option<u32>) {
+        let unknown = |missing| (Verdict::Unknown { missing }, None);
+        if path::is_local(c, &self.snapshot.limits) {
+            return (Verdict::Safe { margin: None }, None);
+        }
+        if c.state == State::SynSent {
+            return unknown(Missing::Handshake);
+        }
+        if findings.contains(Finding::DeadPeer) {
+            return unknown(Missing::PeerAnswer);
+        }
+        let Some(quiet) = c.quiet() else { return unknown(Missing::Stamps) };
+
+        let limits = || path::limits_of(c, &self.snapshot.limits);
+        let standing = || limits().filter(|(_, limit)| !contradicts(c, limit, quiet));
+        findings.insert_if(
+            limits().any(|(_, limit)| contradicts(c, limit, quiet)),
+            Finding::LimitContradicted,
+        );
+
+        let mut decided = unknown(Missing::Limit);
+        for refresh in [Refresh::AnyPacket, Refresh::PayloadOnly] {
+            let (verdict, index) = match path::deciding(c, standing(), refresh) {
+                Deciding::None => continue,
+                Deciding::PhaseUnknown(index) => {
+                    (Verdict::Unknown { missing: Missing::HalfClosedTimeout }, index)
+                }
+                Deciding::Limit(index, limit, timeout) => match refresh {
+                    Refresh::AnyPacket => (self.under_any_packet(c, limit, timeout, quiet), index),
+                    Refresh::PayloadOnly => (under_payload_only(c, limit, timeout), index),
+                },
+            };
+            if decided.1.is_none() || verdict.worse_than(decided.0) {
+                decided = (verdict, Some(index));
+            }
+        }
+        decided
+    }
+
+    /// What a limit means that every packet refreshes.
+    fn under_any_packet(
+        &self,
+        c: &Connection,
+        limit: &IdleLimit,
+        timeout: Duration,
+        quiet: Duration,
+    ) -> Verdict {
+        let unknown = |missing| Verdict::Unknown { missing };
+        let unanswered = own_probes_unanswered(c, self.hz);
+        if quiet > timeout {
+            return past_limit(c, timeout, limit.slack_of(timeout), quiet);
+        }
+        if let Some(latest) = self.latest_refresh(c, timeout, quiet) {
+            return if unanswered {
+                unknown(Missing::PeerAnswer)
+            } else {
+                Verdict::Safe { margin: Some(timeout.saturating_sub(latest)) }
+            };
+        }
+        if c.watch.as_deref().is_some_and(|watch| watch.peer_probes > 0) {
+            // The peer does probe; how often, one probe does not tell.
+            return unknown(Missing::PeerKeepalive);
+        }
+        let ends = [Some(c.keepalive), c.far_end.as_deref().map(|far| far.keepalive)];
+        if ends.into_iter().flatten().any(|end| end.is_on() && end.on_values().is_none()) {
+            return unknown(Missing::KeepaliveValues);
+        }
+        match c.keepalive {
+            Keepalive::Unknown => unknown(Missing::Keepalive),
+            Keepalive::On(_) | Keepalive::Off(_) => {
+                Verdict::AtRisk { cut_in: timeout.saturating_sub(quiet) }
+            }
+        }
+    }
+
+    /// The latest time after a packet that the next one is certain to cross the path, where that is before
+    /// `timeout`: by either end's keepalive, whichever is first.
+    fn latest_refresh(
+        &self,
+        c: &Connection,
+        timeout: Duration,
+        quiet: Duration,
+    ) -> Option<Duration> {
+        let own = next_refresh(c.keepalive, c.timer, c.timer_expires, quiet, self.hz);
+        let far = c.far_end.as_deref().and_then(|far| {
+            next_refresh(far.keepalive, Timer::Keepalive, far.timer_expires, quiet, self.hz)
+                .filter(|_| far.probes_unanswered < UNANSWERED_PROBES)
+        });
+        let watched = c.watch.as_deref().and_then(|watch| {
+            // n probes within the watch: n - 1 whole periods fit into it.
+            let periods = watch.peer_probes.checked_sub(1).filter(|&n| n > 0)?;
+            Some(watch.after / periods)
+        });
+        [own, far, watched].into_iter().flatten().min().filter(|latest| *latest < timeout)
+    }
+
+    /// What the verdict and the surroundings add to the findings of the socket.
+    fn verdict_findings(
+        &self,
+        c: &Connection,
+        verdict: Verdict,
+        limit: Option<u32>,
+        findings: &mut FindingSet,
+    ) {
+        let timers = c.owner.and_then(|owner| self.programs.get(owner as usize));
+        let timer = |kind| {
+            let of_kind = timers.into_iter().flatten().filter(move |timer| timer.timer == kind);
+            of_kind.map(|timer| timer.after).min()
+        };
+        let waits = c.waiting() == Waiting::ForAnswer;
+
+        if path::is_local(c, &self.snapshot.limits) {
+            let proxy = matches!(c.on_host, OnHost::Proxy { .. });
+            findings.insert(if proxy { Finding::ProxyOnThisHost } else { Finding::OnThisHost });
+            findings.insert_if(waits && timer(TimerKind::Answer).is_some(), Finding::ProgramTimer);
+            return;
+        }
+        let namespace = self.snapshot.namespace(c.netns);
+        let sysctls = namespace.and_then(|namespace| namespace.sysctls);
+        if c.keepalive.is_off() && matches!(c.state, State::Established | State::FinWait2) {
+            let armed = sysctls.is_some_and(|sysctls| is_armed(c.keepalive, sysctls));
+            findings.insert_if(armed, Finding::ArmedButOff);
+            findings.insert_if(!armed && self.keepalive_would_help(c), Finding::KeepaliveOff);
+        }
+        if !matches!(verdict, Verdict::Safe { .. }) {
+            findings.insert_if(self.not_inherited(namespace), Finding::SysctlNotInherited);
+        }
+        let tuned = sysctls.is_some_and(is_tuned);
+        findings.insert_if(tuned && c.keepalive.is_off(), Finding::SysctlWithoutEffect);
+
+        let Some(limit) = limit.and_then(|index| self.snapshot.limits.get(index as usize)) else {
+            return;
+        };
+        self.keepalive_findings(c, verdict, limit, findings);
+        let timeout = limit.idle_timeout;
+        findings.insert_if(
+            waits && timer(TimerKind::Answer).is_some_and(|after| after < timeout),
+            Finding::ProgramTimer,
+        );
+        let pool_outlives = match verdict {
+            Verdict::Cut { .. } => c.waiting() == Waiting::Idle,
+            Verdict::AtRisk { .. } => {
+                !waits && timer(TimerKind::PoolIdle).is_some_and(|after| after > timeout)
+            }
+            _ => false,
+        };
+        findings.insert_if(pool_outlives, Finding::PoolOutlivesPath);
+    }
+
+    /// How this end's keepalive compares with the limit that decides, and with what is on the path.
+    fn keepalive_findings(
+        &self,
+        c: &Connection,
+        verdict: Verdict,
+        limit: &IdleLimit,
+        findings: &mut FindingSet,
+    ) {
+        let payload_only = |limit: &IdleLimit| limit.refreshed_by == Refresh::PayloadOnly;
+        let on_path = || path::limits_of(c, &self.snapshot.limits).map(|(_, limit)| limit);
+        findings.insert_if(
+            payload_only(limit) || (c.keepalive.is_on() && on_path().any(payload_only)),
+            Finding::Useless,
+        );
+        if payload_only(limit) {
+            return;
+        }
+
+        let own = c.keepalive.on_values();
+        let far = c.far_end.as_deref().and_then(|far| far.keepalive.on_values());
+        let survives =
+            |values: KeepaliveValues| values.lost_probes_survived(limit.idle_timeout, self.hz);
+        if let Some(values) = own {
+            let equals = |value: Duration| on_path().any(|limit| limit.idle_timeout == value);
+            findings
+                .insert_if(equals(values.idle) || equals(values.interval), Finding::EqualsTimer);
+        }
+        if let Verdict::Safe { .. } = verdict {
+            let by_peer = own.and_then(survives).is_none();
+            findings.insert_if(by_peer, Finding::PeerKeepsAlive);
+            let best = own.and_then(survives).max(far.and_then(survives));
+            findings.insert_if(best == Some(0), Finding::KeepaliveThinMargin);
+        } else {
+            let too_late = own.is_some() && !findings.contains(Finding::Unanswered);
+            findings.insert_if(too_late, Finding::KeepaliveTooLate);
+        }
+    }
+
+    /// Whether anything on the path, as far as it is known, is refreshed by a probe.
+    fn keepalive_would_help(&self, c: &Connection) -> bool {
+        let mut on_path = path::limits_of(c, &self.snapshot.limits).peekable();
+        on_path.peek().is_none()
+            || on_path.any(|(_, limit)| limit.refreshed_by == Refresh::AnyPacket)
+    }
+
+    /// Whether the host's keepalive time is tuned and that of another namespace is longer.
+    fn not_inherited(&self, namespace: Option<&Namespace>) -> bool {
+        let (Some(host), Some(namespace)) = (self.host_sysctls, namespace) else { return false };
+        let longer = |own: Sysctls| own.keepalive_time_s > host.keepalive_time_s;
+        !namespace.is_host && is_tuned(host) && namespace.sysctls.is_some_and(longer)
+    }
+}
+
+/// What the socket alone shows, whatever lies on its path.
+fn socket_findings(c: &Connection) -> FindingSet {
+    let mut findings = FindingSet::default();
+    let unacked = c.counters.is_some_and(|counters| counters.unacked > 0);
+    match c.state {
+        State::SynSent => {
+            findings.insert_if(c.retransmits >= UNANSWERED_SYNS, Finding::SynUnanswered);
+            return findings;
+        }
+        State::CloseWait => findings.insert(Finding::PeerClosed),
+        State::Established | State::FinWait1 | State::FinWait2 => {}
+    }
+    let window_closed = c.timer == Timer::ZeroWindow && c.probes_unanswered >= UNANSWERED_PROBES;
+    findings.insert_if(
+        (unacked && c.retransmits >= DEAD_AFTER_RETRANSMITS) || window_closed,
+        Finding::DeadPeer,
+    );
+    findings.insert_if(
+        c.timer == Timer::Keepalive && c.probes_unanswered >= UNANSWERED_PROBES,
+        Finding::Unanswered,
+    );
+    if let (Some(values), Some(user_timeout)) = (c.keepalive.on_values(), c.user_timeout) {
+        // tcp_keepalive_timer, net/ipv4/tcp_timer.c: with a user timeout, its count does not matter.
+        let one_kills = values.count > 1 && user_timeout <= values.idle + values.interval;
+        findings.insert_if(!user_timeout.is_zero() && one_kills, Finding::OneLostProbeKills);
+    }
+    findings
+}
+
+/// What a limit means that only payload refreshes: keepalive does not count.
+fn under_payload_only(c: &Connection, limit: &IdleLimit, timeout: Duration) -> Verdict {
+    let Some(quiet) = c.payload_quiet() else {
+        return Verdict::Unknown { missing: Missing::Stamps };
+    };
+    if quiet > timeout + limit.slack_of(timeout) + c.stamp_uncertainty() {
+        return Verdict::Cut { proof: Proof::Inferred };
+    }
+    Verdict::AtRisk { cut_in: timeout.saturating_sub(quiet) }
+}
+
+/// Quiet for longer than the limit: cut, unless somebody may have refreshed it without leaving a stamp.
+fn past_limit(c: &Connection, timeout: Duration, slack: Duration, quiet: Duration) -> Verdict {
+    let lifetime = timeout + slack;
+    if quiet <= lifetime + c.stamp_uncertainty() {
+        return Verdict::AtRisk { cut_in: Duration::ZERO };
+    }
+    if own_probes_may_have_refreshed(c, lifetime) {
+        return Verdict::Unknown { missing: Missing::PeerAnswer };
+    }
+    if !peer_provably_silent(c, quiet, lifetime) {
+        return Verdict::Unknown { missing: Missing::PeerKeepalive };
+    }
+    Verdict::Cut { proof: Proof::Inferred }
+}
+
+/// Whether the peer cannot have kept an entry that lives `lifetime` over a quiet time of `quiet`.
+fn peer_provably_silent(c: &Connection, quiet: Duration, lifetime: Duration) -> bool {
+    if c.far_end.as_ref().is_some_and(|far| far.quiet.is_some()) {
+        // The end that probes sees the answers: its stamps are in `quiet` already.
+        return true;
+    }
+    if let Some(watch) = c.watch.as_deref()
+        && watch.peer_probes == 0
+        && watch.after > lifetime + c.stamp_uncertainty()
+    {
+        return true;
+    }
+    probes_possible(c).is_some_and(|possible| possible < probes_needed(quiet, lifetime))
+}
+
+/// Whether probes of this end are outstanding that left before the entry of `lifetime` was gone.
+fn own_probes_may_have_refreshed(c: &Connection, lifetime: Duration) -> bool {
+    let first_probe_after = match c.keepalive {
+        Keepalive::On(KeepaliveTimes { idle, .. }) => idle.unwrap_or_default(),
+        Keepalive::Off(_) | Keepalive::Unknown => Duration::ZERO,
+    };
+    c.probes_unanswered > 0 && first_probe_after <= lifetime
+}
+
+/// Whether a probe of this end should have been answered by now and was not.
+fn own_probes_unanswered(c: &Connection, hz: KernelHz) -> bool {
+    let Some(values) = c.keepalive.on_values() else { return false };
+    let overdue = c.quiet().is_some_and(|quiet| {
+        quiet > values.idle + hz.slack(values.idle) + c.stamp_uncertainty() + Duration::from_secs(1)
+    });
+    c.timer == Timer::Keepalive
+        && (c.probes_unanswered >= UNANSWERED_PROBES || (c.probes_unanswered > 0 && overdue))
+}
+
+/// When the next packet crosses the path at the latest, counted from the last one: by an end with this
+/// keepalive, on a connection that has been quiet for `quiet`. `None` where it is off or not known.
+///
+/// The timer that is armed now counts as well: an end that set `TCP_KEEPIDLE` before `SO_KEEPALIVE` waits
+/// a whole idle from that moment, however long the connection had been quiet.
+fn next_refresh(
+    keepalive: Keepalive,
+    timer: Timer,
+    expires: Option<Duration>,
+    quiet: Duration,
+    hz: KernelHz,
+) -> Option<Duration> {
+    let values = keepalive.on_values()?;
+    let usual = values.latest_refresh(hz);
+    let armed = match (timer, expires) {
+        (Timer::Keepalive, Some(expires)) if quiet + expires > values.idle => {
+            quiet + expires + hz.slack(expires)
+        }
+        _ => Duration::ZERO,
+    };
+    Some(usual.max(armed))
+}
+
+/// Whether a connection that is still open proves that `limit` does not hold for it: the limit tells both
+/// ends at expiry, and its time has passed for certain.
+fn contradicts(c: &Connection, limit: &IdleLimit, quiet: Duration) -> bool {
+    if limit.on_expiry == Expiry::Silent || c.state != State::Established {
+        return false;
+    }
+    let timeout = limit.idle_timeout;
+    let lifetime = timeout + limit.slack_of(timeout);
+    match limit.refreshed_by {
+        Refresh::PayloadOnly => {
+            c.payload_quiet().is_some_and(|quiet| quiet > lifetime + c.stamp_uncertainty())
+        }
+        Refresh::AnyPacket => {
+            quiet > lifetime + c.stamp_uncertainty()
+                && !own_probes_may_have_refreshed(c, lifetime)
+                && peer_provably_silent(c, quiet, lifetime)
+        }
+    }
+}
+
+/// Whether the values of a socket with keepalive off are its own: an unset one reads as the sysctl.
+fn is_armed(keepalive: Keepalive, sysctls: Sysctls) -> bool {
+    let Keepalive::Off(times) = keepalive else { return false };
+    let differs = |value: Option<Duration>, default_s: u32| {
+        value.is_some_and(|value| value != Duration::from_secs(default_s.into()))
+    };
+    differs(times.idle, sysctls.keepalive_time_s)
+        || differs(times.interval, sysctls.keepalive_intvl_s)
+        || times.count.is_some_and(|count| count != sysctls.keepalive_probes)
+}
+
+/// Whether somebody has made the keepalive time shorter than the kernel's default.
+fn is_tuned(sysctls: Sysctls) -> bool {
+    sysctls.keepalive_time_s < Sysctls::KERNEL_DEFAULT.keepalive_time_s
+}

@@ -1,0 +1,78 @@
+//! Both ends of one connection, where a host sees them in two of its network namespaces, are one row.
+
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
+use crate::{Connection, FarEnd, Role, Snapshot};
+
+/// The two ends may have been read at slightly different moments: their byte counts need to agree only
+/// where both were quiet for longer than that.
+const READ_APART: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Folds the accepting end of each connection that is seen at both ends into the connecting end's row,
+/// as its [`FarEnd`]; returns how many were folded.
+///
+/// Two ends belong together when their addresses mirror each other, in different namespaces, no third
+/// socket claims the same addresses, and what one has had acknowledged the other has received: separate
+/// networks of one host often use the same addresses.
+pub fn pair_ends(snapshot: &mut Snapshot) -> usize {
+    if snapshot.namespaces.len() < 2 {
+        return 0;
+    }
+    let connections = &snapshot.connections;
+    let mut keys: Vec<(u64, u32)> = (0..).zip(connections).map(|(i, c)| (key(c), i)).collect();
+    keys.sort_unstable();
+    let mut pairs = Vec::new();
+    for group in keys.chunk_by(|a, b| a.0 == b.0) {
+        let [(_, a), (_, b)] = *group else { continue };
+        let (a, b) = (a as usize, b as usize);
+        if are_ends(&connections[a], &connections[b]) {
+            let accepting_first = connections[a].role == Role::Server;
+            pairs.push(if accepting_first { (b, a) } else { (a, b) });
+        }
+    }
+    drop(keys);
+
+    let mut gone: Vec<usize> = Vec::with_capacity(pairs.len());
+    for (near, far) in pairs {
+        let c = &snapshot.connections[far];
+        let far_end = FarEnd {
+            netns: c.netns,
+            owner: c.owner,
+            state: c.state,
+            quiet: c.quiet(),
+            keepalive: c.keepalive,
+            probes_unanswered: c.probes_unanswered,
+            timer_expires: c.timer_expires,
+        };
+        snapshot.connections[near].far_end = Some(Box::new(far_end));
+        gone.push(far);
+    }
+    gone.sort_unstable();
+    let mut position = 0;
+    snapshot.connections.retain(|_| {
+        position += 1;
+        gone.binary_search(&(position - 1)).is_err()
+    });
+    gone.len()
+}
+
+/// The same for both ends of a connection.
+fn key(c: &Connection) -> u64 {
+    let (low, high) = if c.local < c.peer { (c.local, c.peer) } else { (c.peer, c.local) };
+    BuildHasherDefault::<DefaultHasher>::default().hash_one((low, high))
+}
+
+fn are_ends(a: &Connection, b: &Connection) -> bool {
+    if a.netns == b.netns || a.local != b.peer || a.peer != b.local {
+        return false;
+    }
+    let (Some(of_a), Some(of_b)) = (a.counters, b.counters) else { return false };
+    let both_quiet = [a, b].iter().all(|c| c.quiet().is_some_and(|quiet| quiet > READ_APART));
+    // bytes_acked counts the SYN of the connecting end, and both count a FIN (net/ipv4/tcp_input.c).
+    let agree = |acked: u64, received: u64| acked.abs_diff(received) <= 2;
+    let in_flight = of_a.unacked > 0 || of_b.unacked > 0;
+    !both_quiet
+        || in_flight
+        || (agree(of_a.bytes_acked, of_b.bytes_received)
+            && agree(of_b.bytes_acked, of_a.bytes_received))
+}

@@ -1,0 +1,171 @@
+//! What to do about a diagnosis, and what it would lead to: proposed, predicted, never applied here.
+
+use std::time::Duration;
+
+use crate::{
+    Connection, Diagnosis, Finding, IdleLimit, Keepalive, KeepaliveValues, KernelHz, Refresh,
+    Snapshot, Timer, Verdict, diagnose::diagnose_changed,
+};
+
+/// The advice wherever the limit allows it: survives two lost probes where the limit is above 120 s plus
+/// the timers' slack, and notices a dead peer after 150 s.
+pub const DEFAULT_KEEPALIVE: KeepaliveValues =
+    KeepaliveValues { idle: Duration::from_secs(60), interval: Duration::from_secs(30), count: 3 };
+
+/// How many lost probes in a row advised values survive.
+const LOST_PROBES_TO_SURVIVE: u32 = 2;
+
+/// Something that can be done about connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// Turn keepalive on with these values. Can be undone: the old values are put back (a `TCP_KEEPIDLE`
+    /// that was never set comes back as its number).
+    EnableKeepalive(KeepaliveValues),
+    /// Have the program send payload in time, or raise the proxy's timer: no socket option helps.
+    SendPayload,
+    /// Have the program read the end of the stream and close.
+    CloseInProgram,
+}
+
+impl Remedy {
+    /// The word of the JSON output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EnableKeepalive(_) => "enable_keepalive",
+            Self::SendPayload => "send_payload",
+            Self::CloseInProgram => "close_in_program",
+        }
+    }
+
+    /// Whether what it does can be undone.
+    #[must_use]
+    pub fn can_be_undone(self) -> bool {
+        matches!(self, Self::EnableKeepalive(_))
+    }
+}
+
+/// A remedy with the connections that it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned {
+    /// What to do.
+    pub remedy: Remedy,
+    /// Positions of the connections in the snapshot.
+    pub connections: Vec<u32>,
+}
+
+/// Proposes remedies for what `diagnoses` found; each connection is in one of them at most.
+///
+/// Keepalive is proposed for what is at risk and for what is quiet and unprotected on a path that is not
+/// known. Not for what is cut: behind IPVS the first probe draws a reset. Nothing irreversible is ever
+/// proposed.
+#[must_use]
+pub fn plan(snapshot: &Snapshot, diagnoses: &[Diagnosis]) -> Vec<Planned> {
+    let mut planned: Vec<Planned> = Vec::new();
+    for (index, (c, diagnosis)) in (0..).zip(snapshot.connections.iter().zip(diagnoses)) {
+        let Some(remedy) = remedy_for(snapshot, c, diagnosis) else { continue };
+        match planned.iter_mut().find(|planned| planned.remedy == remedy) {
+            Some(planned) => planned.connections.push(index),
+            None => planned.push(Planned { remedy, connections: vec![index] }),
+        }
+    }
+    planned
+}
+
+fn remedy_for(snapshot: &Snapshot, c: &Connection, diagnosis: &Diagnosis) -> Option<Remedy> {
+    let has = |finding| diagnosis.findings.contains(finding);
+    if has(Finding::PeerClosed) {
+        return Some(Remedy::CloseInProgram);
+    }
+    let limit: Option<&IdleLimit> =
+        diagnosis.limit.and_then(|index| snapshot.limits.get(index as usize));
+    if limit.is_some_and(|limit| limit.refreshed_by == Refresh::PayloadOnly) {
+        return (!matches!(diagnosis.verdict, Verdict::Safe { .. })).then_some(Remedy::SendPayload);
+    }
+    if has(Finding::Unanswered) || has(Finding::DeadPeer) {
+        return None;
+    }
+    let values = match (diagnosis.verdict, limit) {
+        (Verdict::AtRisk { .. }, Some(limit)) => {
+            recommended_keepalive(limit.idle_timeout, snapshot.host.hz)?
+        }
+        (Verdict::Unknown { .. }, None) if has(Finding::KeepaliveOff) => DEFAULT_KEEPALIVE,
+        _ => return None,
+    };
+    (c.keepalive.on_values() != Some(values)).then_some(Remedy::EnableKeepalive(values))
+}
+
+/// Keepalive values for a path that forgets after `idle_timeout`: the default where it survives two lost
+/// probes in a row, tighter only where the limit demands it; `None` where no whole second is short enough.
+///
+/// Neither idle nor interval ever equals the limit.
+#[must_use]
+pub fn recommended_keepalive(idle_timeout: Duration, hz: KernelHz) -> Option<KeepaliveValues> {
+    let fits = |values: &KeepaliveValues, lost: u32| {
+        values.lost_probes_survived(idle_timeout, hz).is_some_and(|survived| survived >= lost)
+    };
+    let tighter = |divisor: u64| {
+        let interval = Duration::from_secs((idle_timeout.as_secs() / divisor).max(1));
+        KeepaliveValues { idle: interval * 2, interval, count: DEFAULT_KEEPALIVE.count }
+    };
+    let second = Duration::from_secs(1);
+    let shortest =
+        KeepaliveValues { idle: second, interval: second, count: DEFAULT_KEEPALIVE.count };
+    // idle + 2 intervals is 4 intervals where idle is 2: a fifth or less of the limit leaves room for slack.
+    let ladder = [DEFAULT_KEEPALIVE, tighter(5), tighter(6), shortest];
+    ladder
+        .into_iter()
+        .find(|values| fits(values, LOST_PROBES_TO_SURVIVE))
+        .or_else(|| Some(shortest).filter(|values| fits(values, 0)))
+}
+
+/// What the connections of a planned remedy would be diagnosed as after it; `None` where it is not for a
+/// socket option to do, so that nothing can be promised.
+#[must_use]
+pub fn predict(snapshot: &Snapshot, planned: &Planned) -> Option<Vec<Diagnosis>> {
+    let Remedy::EnableKeepalive(values) = planned.remedy else { return None };
+    let changed: Vec<Connection> = planned
+        .connections
+        .iter()
+        .filter_map(|&index| snapshot.connections.get(index as usize))
+        .map(|c| with_keepalive(c, values))
+        .collect();
+    Some(diagnose_changed(snapshot, &changed))
+}
+
+/// The connection after keepalive was turned on with `TCP_KEEPIDLE` set last: its first probe is due
+/// `idle` after the last packet, at once where that has passed (measured).
+fn with_keepalive(c: &Connection, values: KeepaliveValues) -> Connection {
+    let quiet = c.quiet().unwrap_or_default();
+    Connection {
+        keepalive: Keepalive::On(values.times()),
+        timer: Timer::Keepalive,
+        timer_expires: Some(values.idle.saturating_sub(quiet)),
+        ..c.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_advised_down_to_where_it_no_longer_survives_two_lost_probes() {
+        let hz = KernelHz::Known(250);
+        for (limit_s, advised) in [
+            (900, Some("60/30/3")),
+            (240, Some("60/30/3")),
+            (130, Some("60/30/3")),
+            (120, Some("48/24/3")),
+            (60, Some("24/12/3")),
+            (20, Some("8/4/3")),
+            (10, Some("4/2/3")),
+            (3, Some("1/1/3")),
+            (2, Some("1/1/3")),
+            (1, None),
+        ] {
+            let values = recommended_keepalive(Duration::from_secs(limit_s), hz);
+            assert_eq!(values.map(|v| v.to_string()).as_deref(), advised, "{limit_s} s");
+        }
+    }
+}
