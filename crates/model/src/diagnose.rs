@@ -155,10 +155,13 @@ pub fn diagnose(snapshot: &Snapshot) -> Vec<Diagnosis> {
     snapshot.connections.iter().map(|c| context.diagnose_one(c)).collect()
 }
 
-/// Diagnoses one connection as if it stood in `snapshot`.
-pub(crate) fn diagnose_changed(snapshot: &Snapshot, changed: &[Connection]) -> Vec<Diagnosis> {
+/// Diagnoses connections as if they stood in `snapshot`, one at a time.
+pub(crate) fn diagnose_changed(
+    snapshot: &Snapshot,
+    changed: impl Iterator<Item = Connection>,
+) -> Vec<Diagnosis> {
     let context = Context::new(snapshot);
-    changed.iter().map(|c| context.diagnose_one(c)).collect()
+    changed.map(|c| context.diagnose_one(&c)).collect()
 }
 
 /// What all connections of a snapshot share.

@@ -124,13 +124,12 @@ pub fn recommended_keepalive(idle_timeout: Duration, hz: KernelHz) -> Option<Kee
 #[must_use]
 pub fn predict(snapshot: &Snapshot, planned: &Planned) -> Option<Vec<Diagnosis>> {
     let Remedy::EnableKeepalive(values) = planned.remedy else { return None };
-    let changed: Vec<Connection> = planned
+    let changed = planned
         .connections
         .iter()
         .filter_map(|&index| snapshot.connections.get(index as usize))
-        .map(|c| with_keepalive(c, values))
-        .collect();
-    Some(diagnose_changed(snapshot, &changed))
+        .map(|c| with_keepalive(c, values));
+    Some(diagnose_changed(snapshot, changed))
 }
 
 /// The connection after keepalive was turned on with `TCP_KEEPIDLE` set last: its first probe is due

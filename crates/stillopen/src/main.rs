@@ -1,4 +1,8 @@
-//! The `stillopen` command.
+//! The `stillopen` command: see `cli.rs` for what it takes, `command/` for what each command does.
 #![forbid(unsafe_code)]
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    stillopen::cli::main()
+}

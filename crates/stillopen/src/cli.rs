@@ -1,0 +1,171 @@
+//! The command line: one place that help, manual pages and completions are made from.
+
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use ipnet::IpNet;
+
+use crate::{
+    command,
+    input::{self, LimitArg},
+};
+
+/// Finds TCP connections that the network has dropped without telling either end.
+#[derive(Debug, Parser)]
+#[command(name = "stillopen", version, about, long_about = LONG_ABOUT, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const LONG_ABOUT: &str = "\
+Finds TCP connections that the network has dropped without telling either end.
+
+Something between a client and a server (a Kubernetes node's IPVS table, a NAT gateway, a load \
+balancer, a firewall) forgets a connection that carries no packet for some minutes, and tells nobody. \
+Both ends still say ESTABLISHED; the answer is sent and never arrives.
+
+Nothing on this host is changed by any of these commands.";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Which connections of this host are cut, or will be, who waits on them, and what to do.
+    Check(Box<CheckArgs>),
+    /// What on the way forgets idle connections, and after how long.
+    Limits(LimitsArgs),
+    /// What each finding of `check` means, and what cures it.
+    Findings(FindingsArgs),
+}
+
+/// `stillopen check`
+#[derive(Debug, Args)]
+#[command(after_help = CHECK_EXAMPLES)]
+pub struct CheckArgs {
+    /// Something on the path forgets idle connections: a duration (350s, 15m) or an id of the catalogue
+    /// (aws-nat-gateway); @CIDR says for which peers. Can be given more than once.
+    #[arg(long = "limit", value_name = "TIME|ID[@CIDR]", value_parser = input::limit_arg)]
+    pub limits: Vec<LimitArg>,
+    /// Only the network namespace with this name (ip netns list), or of this process.
+    #[arg(long, value_name = "NAME|PID", conflicts_with = "all_netns")]
+    pub netns: Option<String>,
+    /// Every network namespace of this host. The default for root.
+    #[arg(long)]
+    pub all_netns: bool,
+    /// Only connections of this process.
+    #[arg(long, value_name = "PID")]
+    pub pid: Option<u32>,
+    /// Only connections with this port at either end. Can be given more than once.
+    #[arg(long = "port", value_name = "PORT")]
+    pub ports: Vec<u16>,
+    /// Only connections to this network. Can be given more than once.
+    #[arg(long = "peer", value_name = "CIDR", value_parser = input::cidr)]
+    pub peers: Vec<IpNet>,
+    /// Look a second time after so long: probes that the peer sends show only as growth.
+    #[arg(long, value_name = "TIME", value_parser = input::duration)]
+    pub sample: Option<Duration>,
+    /// Don't look up which process holds a connection, nor the keepalive values that only that shows.
+    #[arg(long, conflicts_with = "pid")]
+    pub no_owners: bool,
+    /// At risk counts as a failure when the cut is nearer than this.
+    #[arg(long, value_name = "TIME", value_parser = input::duration, default_value = "2h")]
+    pub horizon: Duration,
+    /// Also end with status 1 where something is ... .
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub fail_on: Option<FailOn>,
+    /// List every connection, the safe ones too.
+    #[arg(long)]
+    pub all: bool,
+    /// Write JSON (schema stillopen.check/1, see docs/json.md).
+    #[arg(long)]
+    pub json: bool,
+    /// Also keep what was read in FILE, for --from on any machine. It holds addresses and command names.
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Diagnose what --save kept, instead of this host.
+    #[arg(long, value_name = "FILE",
+          conflicts_with_all = ["netns", "all_netns", "sample", "save", "no_owners"])]
+    pub from: Option<PathBuf>,
+}
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  stillopen check                                 what is quiet and unprotected here
+  stillopen check --limit aws-nat-gateway         the path has an AWS NAT gateway
+  stillopen check --limit 900s@10.96.0.0/12       Services are behind IPVS
+  sudo stillopen check --json                     all namespaces and owners, for a program
+  stillopen check --save case.json; stillopen check --from case.json --limit 350s
+
+Exit status: 0 nothing is at risk, 1 something is cut or will be within --horizon, 2 error.";
+
+/// What else makes `check` fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// A verdict is unknown.
+    Unknown,
+}
+
+/// `stillopen limits`
+#[derive(Debug, Args)]
+#[command(after_help = LIMITS_EXAMPLES)]
+pub struct LimitsArgs {
+    /// The idle limits of known components; only those that TEXT occurs in.
+    #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "")]
+    pub catalogue: Option<String>,
+    /// Write JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+const LIMITS_EXAMPLES: &str = "\
+Examples:
+  stillopen limits                       the limits that are configured for this host
+  stillopen limits --catalogue           those of all known components
+  stillopen limits --catalogue azure     of Azure's";
+
+/// `stillopen findings`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  stillopen findings armed_but_off")]
+pub struct FindingsArgs {
+    /// Only this one.
+    pub id: Option<String>,
+    /// Write JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command that the process was started with.
+///
+/// Status 0, 1 or 2 as `check` has it; a closed standard output is no error.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to standard output with status 0, the rest to standard error with 2.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let outcome = match cli.command {
+        Command::Check(args) => command::check::run(&args),
+        Command::Limits(args) => command::limits::run(&args),
+        Command::Findings(args) => command::findings::run(&args),
+    };
+    outcome.unwrap_or_else(|error| {
+        if is_broken_pipe(&error) {
+            return ExitCode::SUCCESS;
+        }
+        eprintln!("stillopen: {error:#}");
+        ExitCode::from(2)
+    })
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}

@@ -1,0 +1,153 @@
+//! `stillopen.toml`: limits that are known of this network.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use ipnet::IpNet;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use stillopen_model::{
+    Direction, Evidence, EvidenceSource, Expiry, IdleLimit, Refresh, Selector, TimerSlack,
+};
+
+use crate::input;
+
+const FILE_NAME: &str = "stillopen.toml";
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    limit: Vec<Entry>,
+}
+
+/// One `[[limit]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    #[serde(deserialize_with = "duration")]
+    idle_timeout: Duration,
+    #[serde(default, deserialize_with = "cidrs")]
+    applies_to: Vec<IpNet>,
+    #[serde(default)]
+    direction: Direction,
+    #[serde(default)]
+    refreshed_by: Refresh,
+    #[serde(default)]
+    on_expiry: Expiry,
+}
+
+/// The limits of the first `stillopen.toml` of: the current folder, the user's configuration folder, the
+/// system's. None of them is no error.
+///
+/// # Errors
+/// The file is there and can't be read, or holds something that is not known: nothing is left out
+/// silently.
+pub fn limits() -> Result<Vec<IdleLimit>> {
+    for path in places() {
+        match fs::read_to_string(&path) {
+            Ok(text) => {
+                return parse(&text, &path).with_context(|| format!("read {}", path.display()));
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("read {}", path.display()));
+            }
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// Where `stillopen.toml` is looked for, in this order.
+pub fn places() -> Vec<PathBuf> {
+    let of_user = env::var_os("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| env::home_dir().map(|home| home.join(".config")));
+    let mut places = vec![PathBuf::from(FILE_NAME)];
+    places.extend(of_user.map(|folder| folder.join("stillopen").join(FILE_NAME)));
+    places.push(Path::new("/etc/stillopen").join(FILE_NAME));
+    places
+}
+
+fn parse(text: &str, path: &Path) -> Result<Vec<IdleLimit>> {
+    let file: File = toml::from_str(text)?;
+    Ok(file.limit.into_iter().map(|entry| entry.into_limit(path)).collect())
+}
+
+impl Entry {
+    fn into_limit(self, path: &Path) -> IdleLimit {
+        IdleLimit {
+            component: self.name.clone(),
+            id: self.name,
+            idle_timeout: self.idle_timeout,
+            client_closed: None,
+            server_closed: None,
+            selector: Selector { peers: self.applies_to, direction: self.direction },
+            refreshed_by: self.refreshed_by,
+            slack: TimerSlack::Exact,
+            on_expiry: self.on_expiry,
+            client_meets: None,
+            server_meets: None,
+            evidence: vec![Evidence {
+                source: EvidenceSource::ConfigFile,
+                detail: path.display().to_string(),
+                date: None,
+                url: None,
+            }],
+        }
+    }
+}
+
+fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    input::duration(&String::deserialize(from)?).map_err(D::Error::custom)
+}
+
+fn cidrs<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<IpNet>, D::Error> {
+    let texts = Vec::<String>::deserialize(from)?;
+    texts.iter().map(|text| input::cidr(text).map_err(D::Error::custom)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_the_file_has_its_fields() {
+        let text = r#"
+            [[limit]]
+            name = "office-firewall"
+            idle_timeout = "30m"
+            applies_to = ["198.51.100.0/24", "2001:db8::1"]
+            direction = "outbound"
+            refreshed_by = "payload_only"
+            on_expiry = "reset"
+        "#;
+        let limits = parse(text, Path::new("stillopen.toml")).unwrap();
+        assert_eq!(limits[0].id, "office-firewall");
+        assert_eq!(limits[0].idle_timeout, Duration::from_secs(1800));
+        assert_eq!(limits[0].selector.direction, Direction::Outbound);
+        assert_eq!(limits[0].selector.peers.len(), 2);
+        assert_eq!(limits[0].refreshed_by, Refresh::PayloadOnly);
+        assert_eq!(limits[0].on_expiry, Expiry::Reset);
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        for bad in [
+            "[[limit]]\nname = 'a'",
+            "[[limit]]\nname = 'a'\nidle_timeout = '5 bananas'",
+            "[[limit]]\nname = 'a'\nidle_timeout = '0s'",
+            "[[limit]]\nname = 'a'\nidle_timeout = '5m'\ndirection = 'sideways'",
+            "[[limit]]\nname = 'a'\nidle_timeout = '5m'\napplies_to = ['10.0.0.0/33']",
+            "[[limits]]\nname = 'a'",
+            "[[limit]",
+        ] {
+            assert!(parse(bad, Path::new("stillopen.toml")).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Values of the command line and of stillopen.toml: each error says what would be right.
+
+use std::{net::IpAddr, str::FromStr, time::Duration};
+
+use anyhow::{Context, Result, anyhow, bail};
+use ipnet::IpNet;
+use jiff::SignedDuration;
+use stillopen_model::{
+    Catalogue, Evidence, EvidenceSource, Expiry, IdleLimit, Refresh, Selector, TimerSlack,
+};
+
+/// The longest idle limit that makes sense: a year.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
+/// A value of `--limit`.
+#[derive(Debug, Clone)]
+pub struct LimitArg(pub IdleLimit);
+
+/// Reads `15m`, `900s`, `1h`, `1h30m`.
+///
+/// # Errors
+/// Anything else, zero, and more than a year.
+pub fn duration(text: &str) -> Result<Duration> {
+    let parsed = SignedDuration::from_str(text).ok().and_then(|d| Duration::try_from(d).ok());
+    match parsed {
+        Some(duration) if !duration.is_zero() && duration <= LONGEST => Ok(duration),
+        Some(_) => bail!("{text:?} is not between 1ns and a year"),
+        None => bail!("{text:?} is not a duration such as 900s, 15m or 1h30m"),
+    }
+}
+
+/// Reads `10.0.0.0/8`, `2001:db8::/32`, or one address.
+///
+/// # Errors
+/// Anything else.
+pub fn cidr(text: &str) -> Result<IpNet> {
+    IpNet::from_str(text)
+        .map(|net| net.trunc())
+        .or_else(|_| IpAddr::from_str(text).map(IpNet::from))
+        .map_err(|_| anyhow!("{text:?} is not a network such as 10.0.0.0/8 or 2001:db8::/32"))
+}
+
+/// Reads `350s`, `aws-nat-gateway`, either with `@CIDR`.
+///
+/// # Errors
+/// Neither a duration nor an idle timeout of the catalogue; the nearest ids are named.
+pub fn limit_arg(text: &str) -> Result<LimitArg> {
+    let (what, peers) = match text.split_once('@') {
+        Some((what, net)) => (what, vec![cidr(net)?]),
+        None => (text, Vec::new()),
+    };
+    let selector = Selector { peers, ..Selector::default() };
+    let starts_as_number = what.starts_with(|c: char| c.is_ascii_digit());
+    let limit = if starts_as_number {
+        given_limit(format!("user-{what}"), duration(what)?, text)
+    } else {
+        catalogue_limit(what)?
+    };
+    Ok(LimitArg(IdleLimit { selector, ..limit }))
+}
+
+/// A limit that the user gave: exact, silent, refreshed by any packet.
+fn given_limit(id: String, idle_timeout: Duration, text: &str) -> IdleLimit {
+    IdleLimit {
+        id,
+        component: "given on the command line".into(),
+        idle_timeout,
+        client_closed: None,
+        server_closed: None,
+        selector: Selector::default(),
+        refreshed_by: Refresh::AnyPacket,
+        slack: TimerSlack::Exact,
+        on_expiry: Expiry::Silent,
+        client_meets: None,
+        server_meets: None,
+        evidence: vec![Evidence {
+            source: EvidenceSource::User,
+            detail: format!("--limit {text}"),
+            date: None,
+            url: None,
+        }],
+    }
+}
+
+fn catalogue_limit(id: &str) -> Result<IdleLimit> {
+    let catalogue = Catalogue::builtin();
+    let Some(row) = catalogue.find(id) else {
+        let near = catalogue.closest(id);
+        let hint = match near.as_slice() {
+            [] => "stillopen limits --catalogue lists them".to_owned(),
+            near => format!("did you mean {}?", near.join(" or ")),
+        };
+        bail!("{id:?} is neither a duration such as 350s nor an id of the catalogue; {hint}");
+    };
+    row.to_limit().with_context(|| format!("{id:?} is not an idle limit"))
+}

@@ -1,0 +1,10 @@
+//! The `stillopen` command as a library, so that `cargo xtask` can write its manual pages.
+//!
+//! Read first: `cli.rs` (arguments), then one file of `command/` for each command. `report/` prints.
+#![forbid(unsafe_code)]
+
+pub mod cli;
+mod command;
+mod config;
+mod input;
+mod report;

@@ -1,0 +1,112 @@
+//! What `check` found, ready to be printed: which rows, how many of each verdict, and what to do.
+//!
+//! `text.rs` and `json.rs` print it; `words.rs` has the sentences that both use.
+
+pub(crate) mod json;
+pub(crate) mod table;
+pub(crate) mod text;
+pub(crate) mod words;
+
+use std::time::Duration;
+
+use stillopen_model::{
+    Connection, Diagnosis, OnHost, Planned, Snapshot, Verdict, is_local, plan, predict,
+};
+
+/// A diagnosed snapshot.
+pub(crate) struct Report<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) diagnoses: &'a [Diagnosis],
+    /// Positions of the connections that are reported, in the order of the snapshot.
+    pub(crate) rows: Vec<u32>,
+    pub(crate) left_out: LeftOut,
+    pub(crate) counts: Counts,
+    pub(crate) proposals: Vec<Proposal>,
+    /// The options that this run was given, to be repeated in advice.
+    pub(crate) options: String,
+}
+
+/// Connections that are not reported since nothing can forget them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct LeftOut {
+    pub(crate) loopback: usize,
+    pub(crate) same_namespace: usize,
+}
+
+/// How many of the reported connections have each verdict.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Counts {
+    pub(crate) connections: usize,
+    pub(crate) safe: usize,
+    pub(crate) at_risk: usize,
+    pub(crate) cut: usize,
+    pub(crate) unknown: usize,
+}
+
+/// A remedy with what it would lead to.
+pub(crate) struct Proposal {
+    pub(crate) planned: Planned,
+    /// The verdicts afterwards; `None` where no socket option brings them about.
+    pub(crate) predicted: Option<Counts>,
+}
+
+impl Counts {
+    fn of(verdicts: impl Iterator<Item = Verdict>) -> Self {
+        let mut counts = Self::default();
+        for verdict in verdicts {
+            counts.connections += 1;
+            match verdict {
+                Verdict::Safe { .. } => counts.safe += 1,
+                Verdict::AtRisk { .. } => counts.at_risk += 1,
+                Verdict::Cut { .. } => counts.cut += 1,
+                Verdict::Unknown { .. } => counts.unknown += 1,
+            }
+        }
+        counts
+    }
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn new(
+        snapshot: &'a Snapshot,
+        diagnoses: &'a [Diagnosis],
+        options: String,
+    ) -> Self {
+        let mut left_out = LeftOut::default();
+        let mut rows = Vec::new();
+        for (index, c) in (0..).zip(&snapshot.connections) {
+            match c.on_host {
+                OnHost::Loopback if is_local(c, &snapshot.limits) => left_out.loopback += 1,
+                OnHost::SameNamespace if is_local(c, &snapshot.limits) => {
+                    left_out.same_namespace += 1;
+                }
+                _ => rows.push(index),
+            }
+        }
+        let counts = Counts::of(rows.iter().map(|&row| diagnoses[row as usize].verdict));
+        let proposals = plan(snapshot, diagnoses)
+            .into_iter()
+            .map(|planned| {
+                let after = |diagnoses: Vec<Diagnosis>| {
+                    Counts::of(diagnoses.iter().map(|diagnosis| diagnosis.verdict))
+                };
+                Proposal { predicted: predict(snapshot, &planned).map(after), planned }
+            })
+            .collect();
+        Self { snapshot, diagnoses, rows, left_out, counts, proposals, options }
+    }
+
+    /// A reported connection with its diagnosis.
+    pub(crate) fn row(&self, index: u32) -> (&'a Connection, &'a Diagnosis) {
+        (&self.snapshot.connections[index as usize], &self.diagnoses[index as usize])
+    }
+
+    /// Whether something is cut, or at risk within `horizon`.
+    pub(crate) fn is_trouble(&self, horizon: Duration) -> bool {
+        self.rows.iter().any(|&row| match self.row(row).1.verdict {
+            Verdict::Cut { .. } => true,
+            Verdict::AtRisk { cut_in } => cut_in <= horizon,
+            Verdict::Safe { .. } | Verdict::Unknown { .. } => false,
+        })
+    }
+}

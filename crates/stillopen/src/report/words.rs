@@ -1,0 +1,240 @@
+//! The sentences and cells that say what is known of a connection, each with its numbers.
+
+use std::time::Duration;
+
+use stillopen_model::{
+    Connection, Diagnosis, Finding, IdleLimit, Keepalive, KeepaliveTimes, KernelHz, Missing, OnHost,
+    Refresh, Snapshot, State, Verdict, Waiting, human, probes_needed, probes_possible,
+};
+
+/// `60/30/3`, `off`, `on, values ?`; a value that is not known is `?`.
+pub(crate) fn keepalive(keepalive: Keepalive) -> String {
+    match keepalive {
+        Keepalive::Off(_) => "off".into(),
+        Keepalive::Unknown => "?".into(),
+        Keepalive::On(KeepaliveTimes { idle: None, interval: None, count: None }) => {
+            "on, values ?".into()
+        }
+        Keepalive::On(KeepaliveTimes { idle, interval, count }) => {
+            let s = |value: Option<Duration>| {
+                value.map_or_else(|| "?".to_owned(), |value| value.as_secs().to_string())
+            };
+            let count = count.map_or_else(|| "?".to_owned(), |count| count.to_string());
+            format!("{}/{}/{count}", s(idle), s(interval))
+        }
+    }
+}
+
+/// What this end is doing, for the table.
+pub(crate) fn state(c: &Connection) -> &'static str {
+    match (c.state, c.waiting()) {
+        (State::Established, Waiting::ForAnswer) => "asked, no answer yet",
+        (State::Established, Waiting::Idle) => "idle",
+        (State::Established, Waiting::Unknown) => "quiet",
+        (State::SynSent, _) => "connecting",
+        (State::CloseWait, _) => "closed by the peer",
+        (State::FinWait1 | State::FinWait2, _) => "closed by this end",
+    }
+}
+
+/// A limit's time as it is known: `900s`, `6h`.
+pub(crate) fn limit_time(time: Duration) -> String {
+    let s = time.as_secs();
+    if time.subsec_nanos() == 0 && (s < 10_000 || s % 3600 != 0) {
+        format!("{s}s")
+    } else {
+        human(time)
+    }
+}
+
+/// The verdict as a cell of the table.
+pub(crate) fn verdict(snapshot: &Snapshot, d: &Diagnosis) -> String {
+    match d.verdict {
+        Verdict::Safe { margin: None } => "safe, ends on this host".into(),
+        Verdict::Safe { margin: Some(margin) } => format!("safe by {}", human(margin)),
+        Verdict::AtRisk { cut_in } => {
+            let slack = limit(snapshot, d).map(|l| l.slack_of(l.idle_timeout)).unwrap_or_default();
+            if slack.is_zero() {
+                format!("cut in {}", human(cut_in))
+            } else {
+                format!("cut in {} to {}", human(cut_in), human(cut_in + slack))
+            }
+        }
+        Verdict::Cut { proof } => format!("CUT, {}", proof.name()),
+        Verdict::Unknown { missing } => format!("unknown: {}", missing_cell(missing)),
+    }
+}
+
+fn missing_cell(missing: Missing) -> &'static str {
+    match missing {
+        Missing::Limit => "no limit known",
+        Missing::Stamps => "no tcp_info",
+        Missing::Keepalive => "keepalive not readable",
+        Missing::KeepaliveValues => "values not readable",
+        Missing::PeerKeepalive => "peer may keep it alive",
+        Missing::PeerAnswer => "peer does not answer",
+        Missing::HalfClosedTimeout => "half-closed",
+        Missing::Handshake => "not established",
+    }
+}
+
+/// The limit that decides a diagnosis.
+pub(crate) fn limit<'a>(snapshot: &'a Snapshot, d: &Diagnosis) -> Option<&'a IdleLimit> {
+    snapshot.limits.get(d.limit? as usize)
+}
+
+/// Why the verdict is what it is, in one sentence with its evidence.
+pub(crate) fn because(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> String {
+    let quiet = human(c.quiet().unwrap_or_default());
+    let time = limit(snapshot, d).map(|l| limit_time(l.idle_timeout)).unwrap_or_default();
+    match d.verdict {
+        Verdict::Safe { margin: None } => safe_on_host(snapshot, c),
+        Verdict::Safe { margin: Some(_) } => refreshed(snapshot, c, &time),
+        Verdict::AtRisk { .. } => at_risk(snapshot, c, d, &quiet, &time),
+        Verdict::Cut { .. } => cut(snapshot, c, d, &quiet),
+        Verdict::Unknown { missing } => unknown(c, missing, &quiet, &time),
+    }
+}
+
+fn safe_on_host(snapshot: &Snapshot, c: &Connection) -> String {
+    match c.on_host {
+        OnHost::Proxy { owner } => {
+            let proxy = snapshot.process(owner).map_or("a proxy", |p| p.command.as_str());
+            format!("{proxy} on this host has taken it over, so this leg passes no limit")
+        }
+        _ => "both ends are on this host, where nothing forgets it".into(),
+    }
+}
+
+fn refreshed(snapshot: &Snapshot, c: &Connection, time: &str) -> String {
+    let hz = snapshot.host.hz;
+    if let Some(values) = c.keepalive.on_values() {
+        let latest = latest(values.latest_refresh(hz));
+        return format!("keepalive {values} refreshes it every {latest} at most; the limit is {time}");
+    }
+    let far = c.far_end.as_deref().and_then(|far| far.keepalive.on_values());
+    if let Some(values) = far {
+        let latest = latest(values.latest_refresh(hz));
+        return format!(
+            "the peer's keepalive {values} refreshes it every {latest} at most; the limit is {time}"
+        );
+    }
+    let probes = c.watch.as_deref().map_or(0, |watch| watch.peer_probes);
+    format!("the peer sent {probes} probes while it was watched; the limit is {time}")
+}
+
+fn latest(time: Duration) -> String {
+    format!("{:.1}s", time.as_secs_f64())
+}
+
+fn at_risk(snapshot: &Snapshot, c: &Connection, d: &Diagnosis, quiet: &str, time: &str) -> String {
+    let payload_only =
+        limit(snapshot, d).is_some_and(|limit| limit.refreshed_by == Refresh::PayloadOnly);
+    if payload_only {
+        let quiet = human(c.payload_quiet().unwrap_or_default());
+        return format!(
+            "no payload for {quiet}; the limit is {time} and counts payload only, so keepalive does \
+             not help"
+        );
+    }
+    match c.keepalive.on_values() {
+        Some(values) => {
+            let hz: KernelHz = snapshot.host.hz;
+            let latest = latest(values.latest_refresh(hz));
+            format!(
+                "quiet for {quiet}; keepalive {values} may probe as late as {latest}, the limit is {time}"
+            )
+        }
+        None => format!("quiet for {quiet}, keepalive is off, the limit is {time}"),
+    }
+}
+
+fn cut(snapshot: &Snapshot, c: &Connection, d: &Diagnosis, quiet: &str) -> String {
+    let Some(limit) = limit(snapshot, d) else { return String::new() };
+    let slack = limit.slack_of(limit.idle_timeout);
+    let lifetime = limit.idle_timeout + slack;
+    let time = if slack.is_zero() {
+        limit_time(limit.idle_timeout)
+    } else {
+        format!("{} and its slack of {}", limit_time(limit.idle_timeout), human(slack))
+    };
+    if limit.refreshed_by == Refresh::PayloadOnly {
+        let quiet = human(c.payload_quiet().unwrap_or_default());
+        return format!("no payload for {quiet}, longer than {time}");
+    }
+    if c.far_end.is_some() {
+        return format!("quiet for {quiet} at both ends, longer than {time}");
+    }
+    let possible = probes_possible(c).unwrap_or_default();
+    let needed = probes_needed(c.quiet().unwrap_or_default(), lifetime);
+    format!(
+        "quiet for {quiet}, longer than {time}; the peer did not keep it alive: that takes at least \
+         {needed} of its probes, and the segment counts leave room for {possible}"
+    )
+}
+
+fn unknown(c: &Connection, missing: Missing, quiet: &str, time: &str) -> String {
+    match missing {
+        Missing::Limit => "no idle limit is known for this peer".into(),
+        Missing::Stamps => "the kernel gave no tcp_info of this socket".into(),
+        Missing::Keepalive => {
+            format!("quiet for {quiet}; whether keepalive is on could not be read; the limit is {time}")
+        }
+        Missing::KeepaliveValues => format!(
+            "quiet for {quiet}; keepalive is on, its values could not be read; the limit is {time}"
+        ),
+        Missing::PeerKeepalive => {
+            let possible = probes_possible(c).unwrap_or_default();
+            format!(
+                "quiet for {quiet}, the limit is {time}; the segment counts leave room for {possible} \
+                 probes of the peer, which leave no stamp here"
+            )
+        }
+        Missing::PeerAnswer if c.counters.is_some_and(|n| n.unacked > 0) => format!(
+            "data is unacknowledged after {} timeouts in a row: this is not an idle cut",
+            c.retransmits
+        ),
+        Missing::PeerAnswer => {
+            format!("{} keepalive probes in a row got no answer", c.probes_unanswered)
+        }
+        Missing::HalfClosedTimeout => {
+            "one end has closed, and what the limit is then is not known".into()
+        }
+        Missing::Handshake => "the connection is not established yet".into(),
+    }
+}
+
+/// `4,812`
+pub(crate) fn count(n: usize) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 connection`, `4,812 connections`
+pub(crate) fn plural(n: usize, one: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{} {one}s", count(n)) }
+}
+
+/// A finding's title for text, with what its ids are listed by.
+pub(crate) fn finding_line(finding: Finding, n: usize) -> String {
+    format!("{} ({}): {}.", finding.id(), count(n), finding.title())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_thousands_separators() {
+        for (n, text) in [(0, "0"), (999, "999"), (4812, "4,812"), (1_000_000, "1,000,000")] {
+            assert_eq!(count(n), text);
+        }
+    }
+}
