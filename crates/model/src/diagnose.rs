@@ -117,6 +117,10 @@ pub enum Missing {
     HalfClosedTimeout,
     /// It is not established yet.
     Handshake,
+    /// Whether keepalive probes refresh the limit.
+    Refresh,
+    /// What the limit does when its time is up.
+    Expiry,
 }
 
 impl Missing {
@@ -132,6 +136,8 @@ impl Missing {
             Self::PeerAnswer => "peer_answer",
             Self::HalfClosedTimeout => "half_closed_timeout",
             Self::Handshake => "handshake",
+            Self::Refresh => "refresh",
+            Self::Expiry => "expiry",
         }
     }
 }
@@ -214,16 +220,21 @@ impl<'a> Context<'a> {
         );
 
         let mut decided = unknown(Missing::Limit);
-        for refresh in [Refresh::AnyPacket, Refresh::PayloadOnly] {
+        for refresh in [Refresh::AnyPacket, Refresh::PayloadOnly, Refresh::Unknown] {
             let (verdict, index) = match path::deciding(c, standing(), refresh) {
                 Deciding::None => continue,
                 Deciding::PhaseUnknown(index) => {
                     (Verdict::Unknown { missing: Missing::HalfClosedTimeout }, index)
                 }
-                Deciding::Limit(index, limit, timeout) => match refresh {
-                    Refresh::AnyPacket => (self.under_any_packet(c, limit, timeout, quiet), index),
-                    Refresh::PayloadOnly => (under_payload_only(c, limit, timeout), index),
-                },
+                Deciding::Limit(index, limit, timeout) => {
+                    let verdict = match refresh {
+                        Refresh::AnyPacket | Refresh::Unknown => {
+                            self.under_any_packet(c, limit, timeout, quiet)
+                        }
+                        Refresh::PayloadOnly => under_payload_only(c, limit, timeout),
+                    };
+                    (only_what_is_known(limit, c, verdict), index)
+                }
             };
             if decided.1.is_none() || verdict.worse_than(decided.0) {
                 decided = (verdict, Some(index));
@@ -384,7 +395,7 @@ impl<'a> Context<'a> {
     fn keepalive_would_help(&self, c: &Connection) -> bool {
         let mut on_path = path::limits_of(c, &self.snapshot.limits).peekable();
         on_path.peek().is_none()
-            || on_path.any(|(_, limit)| limit.refreshed_by == Refresh::AnyPacket)
+            || on_path.any(|(_, limit)| limit.refreshed_by != Refresh::PayloadOnly)
     }
 
     /// Whether the host's keepalive time is tuned and that of another namespace is longer.
@@ -433,6 +444,22 @@ fn under_payload_only(c: &Connection, limit: &IdleLimit, timeout: Duration) -> V
         return Verdict::Cut { proof: Proof::Inferred };
     }
     Verdict::AtRisk { cut_in: timeout.saturating_sub(quiet) }
+}
+
+/// Takes back what depends on something that is not known of the limit.
+fn only_what_is_known(limit: &IdleLimit, c: &Connection, verdict: Verdict) -> Verdict {
+    let payload_counts = limit.refreshed_by == Refresh::Unknown
+        && (matches!(verdict, Verdict::Safe { .. })
+            || c.payload_quiet().is_some_and(|quiet| quiet > limit.idle_timeout));
+    match verdict {
+        Verdict::Cut { .. } if limit.on_expiry == Expiry::Unknown => {
+            Verdict::Unknown { missing: Missing::Expiry }
+        }
+        Verdict::Safe { .. } | Verdict::AtRisk { .. } if payload_counts => {
+            Verdict::Unknown { missing: Missing::Refresh }
+        }
+        _ => verdict,
+    }
 }
 
 /// Quiet for longer than the limit: cut, unless somebody may have refreshed it without leaving a stamp.
@@ -510,7 +537,8 @@ fn next_refresh(
 /// Whether a connection that is still open proves that `limit` does not hold for it: the limit tells both
 /// ends at expiry, and its time has passed for certain.
 fn contradicts(c: &Connection, limit: &IdleLimit, quiet: Duration) -> bool {
-    if limit.on_expiry == Expiry::Silent || c.state != State::Established {
+    if matches!(limit.on_expiry, Expiry::Silent | Expiry::Unknown) || c.state != State::Established
+    {
         return false;
     }
     let timeout = limit.idle_timeout;
@@ -519,7 +547,7 @@ fn contradicts(c: &Connection, limit: &IdleLimit, quiet: Duration) -> bool {
         Refresh::PayloadOnly => {
             c.payload_quiet().is_some_and(|quiet| quiet > lifetime + c.stamp_uncertainty())
         }
-        Refresh::AnyPacket => {
+        Refresh::AnyPacket | Refresh::Unknown => {
             quiet > lifetime + c.stamp_uncertainty()
                 && !own_probes_may_have_refreshed(c, lifetime)
                 && peer_provably_silent(c, quiet, lifetime)

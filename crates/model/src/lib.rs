@@ -7,6 +7,7 @@
 //! Read first: `connection.rs`, `limit.rs`, then `diagnose.rs`.
 #![forbid(unsafe_code)]
 
+mod catalogue;
 mod connection;
 mod diagnose;
 mod finding;
@@ -21,6 +22,7 @@ mod secs;
 mod snapshot;
 mod wheel;
 
+pub use catalogue::{Catalogue, Kind, NotALimit, Range, RefreshedBy, Row, Slack, Verified, WhyNot};
 pub use connection::{
     Connection, Counters, FarEnd, LAST_PACKET_UNCERTAINTY, OnHost, Role, State, Timer, Waiting,
     Watch,
@@ -35,7 +37,7 @@ pub use pair::pair_ends;
 pub use path::is_local;
 pub use peer::{probes_needed, probes_possible};
 pub use plan::{DEFAULT_KEEPALIVE, Planned, Remedy, plan, predict, recommended_keepalive};
-pub use program::{ProgramTimer, TimerKind};
+pub use program::{ProgramTimer, TimerKind, program_timers};
 pub use secs::human;
 pub use snapshot::{Gap, Host, Namespace, Process, Snapshot, SnapshotError, Sysctls};
 pub use wheel::{KernelHz, wheel_slack, wheel_slack_worst};

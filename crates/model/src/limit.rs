@@ -112,6 +112,8 @@ pub enum Refresh {
     AnyPacket,
     /// Payload only: a proxy ends TCP itself, so its kernel answers the probes.
     PayloadOnly,
+    /// Not known, or disputed: no keepalive makes a connection safe under it.
+    Unknown,
 }
 
 /// What a limit does when the time is up.
@@ -125,6 +127,8 @@ pub enum Expiry {
     Fin,
     /// It resets both ends.
     Reset,
+    /// Not known: a connection that outlived it is not called cut.
+    Unknown,
 }
 
 /// What a packet meets once its connection has been forgotten.

@@ -261,6 +261,16 @@ fn keepalive_does_not_help_where_payload_counts() {
 }
 
 #[test]
+fn what_is_not_known_of_a_limit_makes_nothing_safe_or_cut() {
+    let refresh = IdleLimit { refreshed_by: Refresh::Unknown, ..limit(900) };
+    let kept = with_keepalive(asked(10), "60/30/3");
+    assert_eq!(verdict(kept, vec![refresh.clone()]).name(), "unknown");
+    assert_eq!(verdict(asked(10), vec![refresh]), at_risk(890));
+    let expiry = IdleLimit { on_expiry: Expiry::Unknown, ..limit(900) };
+    assert_eq!(verdict(asked(1000), vec![expiry]).name(), "unknown");
+}
+
+#[test]
 fn a_limit_that_closes_at_expiry_is_contradicted_by_an_open_connection() {
     let closing = IdleLimit { on_expiry: Expiry::Fin, ..limit(60) };
     let diagnosis = one(asked(100), vec![closing, limit(900)]);

@@ -75,6 +75,8 @@ fn missing_cell(missing: Missing) -> &'static str {
         Missing::PeerAnswer => "peer does not answer",
         Missing::HalfClosedTimeout => "half-closed",
         Missing::Handshake => "not established",
+        Missing::Refresh => "probes may not count",
+        Missing::Expiry => "expiry not known",
     }
 }
 
@@ -201,6 +203,10 @@ fn unknown(c: &Connection, missing: Missing, quiet: &str, time: &str) -> String 
             "one end has closed, and what the limit is then is not known".into()
         }
         Missing::Handshake => "the connection is not established yet".into(),
+        Missing::Refresh => format!("whether keepalive probes refresh the limit of {time} is not known"),
+        Missing::Expiry => format!(
+            "quiet for {quiet}, longer than {time}, and what the limit does then is not known"
+        ),
     }
 }
 
