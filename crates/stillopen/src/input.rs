@@ -14,7 +14,12 @@ const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
 /// A value of `--limit`.
 #[derive(Debug, Clone)]
-pub struct LimitArg(pub IdleLimit);
+pub struct LimitArg {
+    /// As it was given.
+    pub text: String,
+    /// What it means.
+    pub limit: IdleLimit,
+}
 
 /// Reads `15m`, `900s`, `1h`, `1h30m`.
 ///
@@ -56,7 +61,7 @@ pub fn limit_arg(text: &str) -> Result<LimitArg> {
     } else {
         catalogue_limit(what)?
     };
-    Ok(LimitArg(IdleLimit { selector, ..limit }))
+    Ok(LimitArg { text: text.to_owned(), limit: IdleLimit { selector, ..limit } })
 }
 
 /// A limit that the user gave: exact, silent, refreshed by any packet.

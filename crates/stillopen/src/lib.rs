@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+mod clock;
 mod command;
 mod config;
 mod input;

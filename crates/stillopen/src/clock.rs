@@ -1,0 +1,35 @@
+//! The only place of this crate that reads the wall clock or waits.
+#![allow(clippy::disallowed_methods, reason = "a snapshot is stamped, and --sample waits")]
+
+use std::{
+    io::{IsTerminal, stderr},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Now, as RFC 3339.
+pub(crate) fn now() -> String {
+    format!("{:.0}", jiff::Timestamp::now())
+}
+
+/// Waits for `time`, with a bar on a terminal.
+pub(crate) fn wait(time: Duration, what: &str) {
+    let start = Instant::now();
+    if !stderr().is_terminal() {
+        sleep(time);
+        return;
+    }
+    let length = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let style = ProgressStyle::with_template("{msg} [{wide_bar}] {eta}")
+        .expect("the template is a constant")
+        .progress_chars("=> ");
+    let bar = ProgressBar::new(length).with_style(style).with_message(what.to_owned());
+    while start.elapsed() < time {
+        let elapsed = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        bar.set_position(elapsed);
+        sleep(Duration::from_millis(100).min(time.saturating_sub(start.elapsed())));
+    }
+    bar.finish_and_clear();
+}

@@ -1,0 +1,161 @@
+//! `stillopen check`: read or load a snapshot, diagnose it, print it.
+
+use std::{
+    fs,
+    io::{self, BufWriter, Write as _},
+    path::Path,
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result};
+use stillopen_collect::{Filter, Namespaces, Request, collect};
+use stillopen_model::{Snapshot, diagnose, pair_ends};
+
+use crate::{
+    cli::{CheckArgs, FailOn},
+    clock, config,
+    report::{Report, json, text},
+};
+
+/// Status 0: nothing is at risk; 1: something is cut or will be; errors are the caller's.
+pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
+    let snapshot = match &args.from {
+        Some(path) => load(path, args)?,
+        None => read_host(args)?,
+    };
+    if let Some(path) = &args.save {
+        save(&snapshot, path)?;
+    }
+    let diagnoses = diagnose(&snapshot);
+    let report = Report::new(&snapshot, &diagnoses, options(args));
+
+    let mut stdout = BufWriter::new(io::stdout().lock());
+    if args.json {
+        json::write(&report, &mut stdout)?;
+    } else {
+        stdout.write_all(text::render(&report, args.all).as_bytes())?;
+    }
+    stdout.flush()?;
+
+    let unknown = args.fail_on == Some(FailOn::Unknown) && report.counts.unknown > 0;
+    Ok(ExitCode::from(u8::from(unknown || report.is_trouble(args.horizon))))
+}
+
+/// Reads this host, a second time after `--sample`.
+fn read_host(args: &CheckArgs) -> Result<Snapshot> {
+    let configured = config::limits()?;
+    let request = Request {
+        namespaces: namespaces(args),
+        owners: !args.no_owners,
+        filter: Filter { pid: args.pid, ports: args.ports.clone(), peers: args.peers.clone() },
+    };
+    let mut collected = collect(&request, clock::now())?;
+    if let Some(time) = args.sample {
+        clock::wait(time, "Watching for the peers' probes");
+        collected.look_again()?;
+    }
+    let mut snapshot = collected.snapshot;
+    snapshot.limits = args.limits.iter().map(|arg| arg.limit.clone()).chain(configured).collect();
+    pair_ends(&mut snapshot);
+    Ok(snapshot)
+}
+
+fn namespaces(args: &CheckArgs) -> Namespaces {
+    match &args.netns {
+        Some(name) => Namespaces::Named(name.clone()),
+        None if args.all_netns || is_root() => Namespaces::All,
+        None => Namespaces::This,
+    }
+}
+
+#[cfg(unix)]
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[cfg(not(unix))]
+fn is_root() -> bool {
+    false
+}
+
+/// Loads a snapshot; the filters and limits of the command line count as well as what it holds.
+fn load(path: &Path, args: &CheckArgs) -> Result<Snapshot> {
+    let context = || format!("read snapshot {}", path.display());
+    let file = fs::read(path).with_context(context)?;
+    let mut snapshot = Snapshot::from_json(&file).with_context(context)?;
+    let filter = Filter { pid: args.pid, ports: args.ports.clone(), peers: args.peers.clone() };
+    let processes = std::mem::take(&mut snapshot.processes);
+    snapshot.connections.retain(|c| {
+        let pid = c.owner.and_then(|owner| processes.get(owner as usize)).map(|p| p.pid);
+        filter.passes(c.local, c.peer) && (filter.pid.is_none() || filter.pid == pid)
+    });
+    snapshot.processes = processes;
+    snapshot.limits.extend(args.limits.iter().map(|arg| arg.limit.clone()));
+    Ok(snapshot)
+}
+
+/// Writes a snapshot beside its place and moves it there: the file is whole or not there, and nobody else
+/// can read it.
+fn save(snapshot: &Snapshot, path: &Path) -> Result<()> {
+    let context = || format!("write snapshot {}", path.display());
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(context)?;
+    let mut buffered = BufWriter::new(&mut file);
+    snapshot.to_json(&mut buffered).with_context(context)?;
+    writeln!(buffered).and_then(|()| buffered.flush()).with_context(context)?;
+    drop(buffered);
+    file.persist(path).with_context(context)?;
+    Ok(())
+}
+
+/// The options of this run that a repetition needs, as they were given.
+fn options(args: &CheckArgs) -> String {
+    let mut options = Vec::new();
+    let mut add = |name: &str, value: &str| options.push(format!(" {name} {}", quoted(value)));
+    for limit in &args.limits {
+        add("--limit", &limit.text);
+    }
+    if let Some(name) = &args.netns {
+        add("--netns", name);
+    }
+    if let Some(pid) = args.pid {
+        add("--pid", &pid.to_string());
+    }
+    for port in &args.ports {
+        add("--port", &port.to_string());
+    }
+    for peer in &args.peers {
+        add("--peer", &peer.to_string());
+    }
+    if let Some(path) = &args.from {
+        add("--from", &path.to_string_lossy());
+    }
+    options.concat()
+}
+
+/// A word for a POSIX shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_to_paste_is_quoted_for_the_shell() {
+        for (word, shell) in
+            [("900s@10.0.0.0/8", "900s@10.0.0.0/8"), ("a b", "'a b'"), ("it's", r"'it'\''s'")]
+        {
+            assert_eq!(quoted(word), shell);
+        }
+    }
+}

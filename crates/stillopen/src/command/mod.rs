@@ -1,0 +1,5 @@
+//! One file for each command.
+
+pub(crate) mod check;
+pub(crate) mod findings;
+pub(crate) mod limits;

@@ -1,0 +1,435 @@
+//! The report for people: the answer first, then the rows with their evidence, then what to do.
+
+use std::{
+    fmt::{self, Write as _},
+    time::Duration,
+};
+
+use stillopen_model::{
+    Connection, DEFAULT_KEEPALIVE, Diagnosis, Expiry, Finding, IdleLimit, KeepaliveValues, Missing,
+    Remedy, Verdict, Waiting, human,
+};
+
+use super::{
+    Proposal, Report,
+    table::{Column, Shrink, lay_out, wrap},
+    words,
+};
+
+/// How many rows are listed without `--all`.
+const ROWS_SHOWN: usize = 20;
+
+/// Limits that are met most often, with whose they are: what would cut a connection on an unknown path.
+const COMMON_LIMITS: [(u64, &str); 5] = [
+    (240, "Azure LB"),
+    (350, "AWS NAT gateway, NLB"),
+    (600, "GCP VPC"),
+    (900, "Kubernetes IPVS"),
+    (3600, "firewalls"),
+];
+
+/// Writes the report; every line has at most [`WIDTH`](super::table::WIDTH) columns.
+pub(crate) fn render(report: &Report<'_>, all: bool) -> String {
+    let mut text = String::new();
+    let result = if report.snapshot.limits.is_empty() {
+        without_limits(report, all, &mut text)
+    } else {
+        with_limits(report, all, &mut text)
+    };
+    result.expect("writing to a string does not fail");
+    text
+}
+
+/// The common case on a laptop: no limit is known, so nothing is called cut or safe.
+fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result {
+    if report.rows.is_empty() {
+        writeln!(text, "No connection leaves this host{}.", scope(report))?;
+        left_out_and_gaps(report, text)?;
+        return writeln!(text, "Look at another namespace:  stillopen check --netns NAME");
+    }
+    let shortest = Duration::from_secs(COMMON_LIMITS[0].0);
+    let unprotected: Vec<u32> =
+        report.rows.iter().copied().filter(|&row| !is_refreshed(report, row, shortest)).collect();
+    let (n, of) = (unprotected.len(), report.rows.len());
+    let answer = format!(
+        "No idle limit is known here, so nothing is called cut or safe. {} of {} {} unprotected.",
+        words::count(n),
+        words::plural(of, "connection"),
+        if n == 1 { "is quiet and" } else { "are quiet and" }
+    );
+    text.push_str(&wrap(&answer, 0));
+
+    let mut rows = if all { report.rows.clone() } else { unprotected };
+    rows.sort_by_key(|&row| std::cmp::Reverse(report.row(row).0.quiet()));
+    let shown = if all { rows.len() } else { rows.len().min(ROWS_SHOWN) };
+    if shown > 0 {
+        writeln!(text)?;
+        text.push_str(&table(report, &rows[..shown], Last::CommonLimits));
+    }
+    if shown < rows.len() {
+        writeln!(text, "  … {} more (--all lists them).", words::count(rows.len() - shown))?;
+    }
+    if !all && of > n {
+        let rest = report.rows.iter().filter(|row| !rows.contains(row));
+        let slowest = rest.filter_map(|&row| refreshed_every(report, report.row(row).0)).max();
+        let slowest = human(slowest.unwrap_or_default() + Duration::from_secs(1));
+        let more = words::count(of - n);
+        let line = format!(
+            "  … {more} more are refreshed in time for every limit above {slowest} (--all lists them)."
+        );
+        text.push_str(&wrap(&line, 4));
+    }
+    let legend: Vec<String> =
+        COMMON_LIMITS.iter().map(|(limit, whose)| format!("{limit} = {whose}")).collect();
+    writeln!(text, "\n  {}", legend.join(" · "))?;
+    findings(report, text)?;
+    left_out_and_gaps(report, text)?;
+    if n > 0 {
+        writeln!(text, "Fix in any case: {}", socket_options(DEFAULT_KEEPALIVE))?;
+    }
+    writeln!(
+        text,
+        "Which is yours?  stillopen limits --catalogue aws            look it up\n\
+         \x20                stillopen check --limit aws-nat-gateway    you know it"
+    )
+}
+
+/// A limit is known: what is cut, what will be.
+fn with_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result {
+    text.push_str(&wrap(&headline(report), 0));
+    let mut rows: Vec<u32> =
+        report.rows.iter().copied().filter(|&row| all || is_news(report.row(row).1)).collect();
+    rows.sort_by_key(|&row| order(report.row(row).0, report.row(row).1));
+    let shown = if all { rows.len() } else { rows.len().min(ROWS_SHOWN) };
+    if shown > 0 {
+        writeln!(text)?;
+        text.push_str(&table(report, &rows[..shown], Last::Verdict));
+    }
+    if shown < rows.len() {
+        writeln!(text, "  … {} more (--all lists them).", words::count(rows.len() - shown))?;
+    }
+    if !all {
+        rest(report, text);
+    }
+    writeln!(text)?;
+    why(report, &rows[..shown], text);
+    limits(report, text);
+    findings(report, text)?;
+    left_out_and_gaps(report, text)?;
+    advice(report, text)
+}
+
+/// The first line: the answer.
+fn headline(report: &Report<'_>) -> String {
+    let counts = report.counts;
+    let of = words::plural(counts.connections, "connection");
+    let of = format!("{of}{}", scope(report));
+    if counts.connections == 0 {
+        return format!("No connection leaves this host{}.", scope(report));
+    }
+    if counts.cut == 0 && counts.at_risk == 0 {
+        let unknown = match counts.unknown {
+            0 => String::new(),
+            1 => ", 1 is unknown".into(),
+            n => format!(", {} are unknown", words::count(n)),
+        };
+        let safe = if counts.safe == 1 { "1 is safe".into() } else {
+            format!("{} are safe", words::count(counts.safe))
+        };
+        return format!("Nothing is cut or at risk, of {of}: {safe}{unknown}.");
+    }
+    let is = |n: usize| if n == 1 { "is" } else { "are" };
+    let mut answer = match (counts.cut, counts.at_risk) {
+        (0, n) => format!("{} {} AT RISK, of {of}.", words::plural(n, "connection"), is(n)),
+        (n, 0) => format!("{} {} CUT, of {of}.", words::plural(n, "connection"), is(n)),
+        (cut, risk) => format!(
+            "{} {} CUT and {} {} at risk, of {of}.",
+            words::plural(cut, "connection"),
+            is(cut),
+            words::count(risk),
+            is(risk)
+        ),
+    };
+    answer.push_str(&who_waits(report));
+    answer
+}
+
+/// Who waits for an answer that cannot arrive, or will be lost.
+fn who_waits(report: &Report<'_>) -> String {
+    let waits = |row: &&u32| report.row(**row).0.waiting() == Waiting::ForAnswer;
+    let in_vain = report
+        .rows
+        .iter()
+        .filter(waits)
+        .filter(|&&row| matches!(report.row(row).1.verdict, Verdict::Cut { .. }))
+        .count();
+    if in_vain > 0 {
+        let verb = if in_vain == 1 { "waits" } else { "wait" };
+        let answers = if in_vain == 1 { "an answer that" } else { "answers that" };
+        return format!(
+            " {} {verb} for {answers} cannot arrive.",
+            words::plural(in_vain, "client")
+        );
+    }
+    let next = report.rows.iter().filter(waits).filter_map(|&row| {
+        let (_, d) = report.row(row);
+        let silent = words::limit(report.snapshot, d).map(|limit| limit.on_expiry);
+        match d.verdict {
+            Verdict::AtRisk { cut_in } => Some((cut_in, silent == Some(Expiry::Silent))),
+            _ => None,
+        }
+    });
+    match next.min() {
+        Some((cut_in, silent)) => format!(
+            " A client waits: its answer is lost if it takes {} longer.{}",
+            human(cut_in),
+            if silent { " Nobody will be told." } else { "" }
+        ),
+        None => String::new(),
+    }
+}
+
+/// ` in 63 network namespaces`, where there are several.
+fn scope(report: &Report<'_>) -> String {
+    match report.snapshot.namespaces.len() {
+        0 | 1 => String::new(),
+        n => format!(" in {} network namespaces", words::count(n)),
+    }
+}
+
+/// Whether a row is listed without `--all`.
+fn is_news(d: &Diagnosis) -> bool {
+    match d.verdict {
+        Verdict::Cut { .. } | Verdict::AtRisk { .. } => true,
+        Verdict::Unknown { missing } => missing != Missing::Limit,
+        Verdict::Safe { .. } => {
+            d.findings.contains(Finding::KeepaliveThinMargin)
+                || d.findings.contains(Finding::OneLostProbeKills)
+        }
+    }
+}
+
+/// Cut first, the longest silence on top; then what is cut next; then the rest.
+fn order(c: &Connection, d: &Diagnosis) -> (u8, Duration, std::cmp::Reverse<Duration>) {
+    let quiet = std::cmp::Reverse(c.quiet().unwrap_or_default());
+    match d.verdict {
+        Verdict::Cut { .. } => (0, Duration::ZERO, quiet),
+        Verdict::AtRisk { cut_in } => (1, cut_in, quiet),
+        Verdict::Unknown { .. } => (2, Duration::ZERO, quiet),
+        Verdict::Safe { margin } => (3, margin.unwrap_or(Duration::MAX), quiet),
+    }
+}
+
+/// What the last column says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Verdict,
+    CommonLimits,
+}
+
+fn table(report: &Report<'_>, rows: &[u32], last: Last) -> String {
+    let several_namespaces = report.snapshot.namespaces.len() > 1;
+    let several_limits = report.snapshot.limits.len() > 1 && last == Last::Verdict;
+    let column = |head, shrink| Column { head, shrink, right: false };
+    let mut columns = vec![
+        Column { head: "QUIET", shrink: Shrink::Never, right: true },
+        column("STATE", Shrink::To(5)),
+        column("KEEPALIVE", Shrink::Never),
+        column("WHO", Shrink::To(7)),
+        column("PEER", Shrink::To(21)),
+    ];
+    if several_namespaces {
+        columns.insert(3, column("NETNS", Shrink::To(6)));
+    }
+    if several_limits {
+        columns.push(column("LIMIT", Shrink::To(6)));
+    }
+    columns.push(match last {
+        Last::Verdict => column("VERDICT", Shrink::To(14)),
+        Last::CommonLimits => column("CUT IF THE PATH FORGETS AFTER", Shrink::Never),
+    });
+    let cells = |&row: &u32| {
+        let (c, d) = report.row(row);
+        let mut cells = vec![
+            c.quiet().map_or_else(|| "?".into(), human),
+            words::state(c).to_owned(),
+            words::keepalive(c.keepalive),
+        ];
+        if several_namespaces {
+            let name = report.snapshot.namespace(c.netns).map(|namespace| namespace.name.clone());
+            cells.push(name.unwrap_or_default());
+        }
+        cells.push(who(report, c));
+        cells.push(c.peer.to_string());
+        if several_limits {
+            let limit = words::limit(report.snapshot, d);
+            cells.push(limit.map_or_else(|| "-".into(), |limit| limit.id.clone()));
+        }
+        cells.push(match last {
+            Last::Verdict => words::verdict(report.snapshot, d),
+            Last::CommonLimits => common_limits(report, row),
+        });
+        cells
+    };
+    lay_out(&columns, &rows.iter().map(cells).collect::<Vec<_>>())
+}
+
+fn who(report: &Report<'_>, c: &Connection) -> String {
+    match report.snapshot.process(c.owner) {
+        Some(process) => format!("{} ({})", printable(&process.command), process.pid),
+        None => "?".into(),
+    }
+}
+
+/// A command's name is the program's own choice: control characters do not reach the terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// Which of the common limits would have cut this connection by now.
+fn common_limits(report: &Report<'_>, row: u32) -> String {
+    let quiet = report.row(row).0.quiet().unwrap_or_default();
+    let over = COMMON_LIMITS.iter().map(|(limit, _)| *limit);
+    let over: Vec<String> = over
+        .filter(|&limit| quiet > Duration::from_secs(limit))
+        .map(|limit| limit.to_string())
+        .collect();
+    if over.is_empty() { "-".into() } else { over.join(" ") }
+}
+
+/// The longest time from one refresh to the next that an end's keepalive allows.
+fn refreshed_every(report: &Report<'_>, c: &Connection) -> Option<Duration> {
+    let far = c.far_end.as_deref().map(|far| far.keepalive);
+    let ends = [Some(c.keepalive), far].into_iter().flatten();
+    let values = ends.filter_map(stillopen_model::Keepalive::on_values);
+    values.map(|values| values.latest_refresh(report.snapshot.host.hz)).min()
+}
+
+fn is_refreshed(report: &Report<'_>, row: u32, limit: Duration) -> bool {
+    refreshed_every(report, report.row(row).0).is_some_and(|every| every < limit)
+}
+
+/// How many connections are not listed, and why they need not be.
+fn rest(report: &Report<'_>, text: &mut String) {
+    let hidden = |news: fn(&Diagnosis) -> bool| {
+        report.rows.iter().filter(|&&row| !is_news(report.row(row).1) && news(report.row(row).1)).count()
+    };
+    let safe = hidden(|d| matches!(d.verdict, Verdict::Safe { .. }));
+    let no_limit = hidden(|d| matches!(d.verdict, Verdict::Unknown { .. }));
+    let mut parts = Vec::new();
+    if safe > 0 {
+        parts.push(format!("{} safe", words::count(safe)));
+    }
+    if no_limit > 0 {
+        parts.push(format!("{} to peers that no known limit is for", words::count(no_limit)));
+    }
+    if !parts.is_empty() {
+        text.push_str(&wrap(&format!("  … {} (--all lists them).", parts.join(", ")), 4));
+    }
+}
+
+/// The evidence of the first row of each kind of verdict.
+fn why(report: &Report<'_>, rows: &[u32], text: &mut String) {
+    let mut said = Vec::new();
+    for &row in rows {
+        let (c, d) = report.row(row);
+        let key = (d.verdict.name(), d.limit, c.keepalive.is_on());
+        if said.contains(&key) || said.len() == 4 {
+            continue;
+        }
+        said.push(key);
+        let line = format!("Why {}: {}.", c.peer, words::because(report.snapshot, c, d));
+        text.push_str(&wrap(&line, 4));
+    }
+}
+
+/// The limits in force, each with how it is known.
+fn limits(report: &Report<'_>, text: &mut String) {
+    for limit in &report.snapshot.limits {
+        text.push_str(&wrap(&format!("Limit: {}.", describe(limit)), 7));
+    }
+}
+
+/// A limit in one line: `aws-nat-gateway, 350s for every peer; AWS NAT gateway, verified (2026-11-29)`.
+pub(crate) fn describe(limit: &IdleLimit) -> String {
+    let peers = if limit.selector.peers.is_empty() {
+        "every peer".to_owned()
+    } else {
+        limit.selector.peers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    };
+    let evidence = limit.evidence.first();
+    let detail = evidence.map(|evidence| evidence.detail.as_str()).unwrap_or_default();
+    let date = evidence.and_then(|evidence| evidence.date.as_deref());
+    let date = date.map(|date| format!(" ({date}; not measured here)")).unwrap_or_default();
+    let time = words::limit_time(limit.idle_timeout);
+    format!("{}, {time} for {peers}; {detail}{date}", limit.id)
+}
+
+fn findings(report: &Report<'_>, text: &mut String) -> fmt::Result {
+    for finding in Finding::all() {
+        let has = |row: &&u32| report.row(**row).1.findings.contains(finding);
+        let n = report.rows.iter().filter(has).count();
+        if n > 0 {
+            text.push_str(&wrap(&words::finding_line(finding, n), 4));
+            if finding != Finding::KeepaliveOff {
+                text.push_str(&wrap(&format!("    → {}", finding.cure()), 6));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn left_out_and_gaps(report: &Report<'_>, text: &mut String) -> fmt::Result {
+    let left_out = report.left_out;
+    if left_out.loopback > 0 {
+        writeln!(text, "Left out: {} on loopback.", words::count(left_out.loopback))?;
+    }
+    if left_out.same_namespace > 0 {
+        let n = words::count(left_out.same_namespace);
+        writeln!(text, "Left out: {n} to an address of their own network namespace.")?;
+    }
+    for gap in &report.snapshot.gaps {
+        let how = if gap.how.is_empty() { String::new() } else { format!(" ({})", gap.how) };
+        text.push_str(&wrap(&format!("Not seen: {}{how}.", gap.reason), 4));
+    }
+    Ok(())
+}
+
+/// What to do, with what it would lead to; the last line is a command.
+fn advice(report: &Report<'_>, text: &mut String) -> fmt::Result {
+    for Proposal { planned, predicted } in &report.proposals {
+        let n = words::plural(planned.connections.len(), "connection");
+        let what = match planned.remedy {
+            Remedy::EnableKeepalive(values) => socket_options(values),
+            Remedy::SendPayload => Finding::Useless.cure().to_owned(),
+            Remedy::CloseInProgram => Finding::PeerClosed.cure().to_owned(),
+        };
+        let outcome = match predicted {
+            Some(after) if after.safe == after.connections => " (predicted: safe)".to_owned(),
+            Some(after) if after.unknown == after.connections => String::new(),
+            Some(after) => format!(" (predicted: {} safe)", words::count(after.safe)),
+            None => String::new(),
+        };
+        text.push_str(&wrap(&format!("Fix for {n}{outcome}: {what}."), 4));
+    }
+    let asks_for_sample = report.rows.iter().any(|&row| {
+        let missing = Verdict::Unknown { missing: Missing::PeerKeepalive };
+        report.row(row).1.verdict == missing
+    });
+    let options = &report.options;
+    if asks_for_sample {
+        writeln!(text, "Settle what the peer does:  stillopen check{options} --sample 30s")
+    } else {
+        writeln!(text, "Look again:  stillopen check{options}")
+    }
+}
+
+/// The socket options for these values, in the order that probes a quiet connection at once.
+fn socket_options(values: KeepaliveValues) -> String {
+    format!(
+        "set TCP_KEEPINTVL {}, TCP_KEEPCNT {}, SO_KEEPALIVE 1, TCP_KEEPIDLE {}",
+        values.interval.as_secs(),
+        values.count,
+        values.idle.as_secs()
+    )
+}
