@@ -1,1 +1,46 @@
-//! Reads this host into the model.
+//! Reads this host's TCP connections, their owners and their network namespaces into the model.
+//!
+//! One folder per source: `read.rs` has its system calls, `parse.rs` turns bytes into the model. What
+//! can't be read becomes a [`Gap`](stillopen_model::Gap); only what leaves no answer at all is a
+//! [`CollectError`]. Nothing is ever changed on the host.
+//!
+//! Read first: `request.rs`, then `linux.rs`.
+
+mod error;
+mod request;
+
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod address;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod host;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod linux;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod netlink;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod netns;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod process;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod sock_diag;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod sysctl;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod watch;
+
+#[cfg(not(all(target_os = "linux", not(stillopen_portable))))]
+mod portable;
+
+pub use error::CollectError;
+pub use request::{Filter, Namespaces, Request};
+
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+pub use {
+    address::parse::parse_addresses,
+    linux::{Collected, collect},
+    netlink::NetlinkError,
+    sock_diag::parse::{ParsedBlock, parse_connections, parse_listeners},
+};
+
+#[cfg(not(all(target_os = "linux", not(stillopen_portable))))]
+pub use portable::{Collected, collect};

@@ -1,0 +1,146 @@
+//! Puts the sources together: each namespace's sockets, then the owners of all of them.
+
+mod gaps;
+mod look_again;
+
+use rustix::process::geteuid;
+use stillopen_model::{OnHost, Snapshot, Sysctls};
+
+use crate::{
+    CollectError, Filter, Namespaces, Request,
+    address::{
+        self,
+        on_host::{TakenOver, classify},
+    },
+    host,
+    netlink::{
+        NetlinkError,
+        read::{Buffer, Whole},
+    },
+    netns::{self, Place},
+    process::read::owners,
+    sock_diag::{self, Sockets, View},
+    sysctl,
+};
+use gaps::{Gaps, Sees};
+
+/// What was read, and what is needed to look again.
+#[derive(Debug)]
+pub struct Collected {
+    /// What was read.
+    pub snapshot: Snapshot,
+    /// How many sockets were left out because no file refers to them: closed by their program, or not
+    /// accepted yet.
+    pub orphans: u32,
+    /// `SO_COOKIE` of each connection, in the snapshot's order.
+    cookies: Vec<u64>,
+    /// Each of the snapshot's namespaces.
+    places: Vec<Place>,
+}
+
+/// Reads the connections that `request` asks for. `taken_at` is the moment, RFC 3339.
+///
+/// # Errors
+/// What was asked for is not there, or none of it can be read. What is merely missing is a gap.
+pub fn collect(request: &Request, taken_at: String) -> Result<Collected, CollectError> {
+    let mut gaps = Gaps::default();
+    let places = netns::read::list(&request.namespaces, &mut gaps.all)?;
+    let host = host::read(request.namespaces == Namespaces::All);
+    let mut snapshot = Snapshot::new(taken_at, host);
+    let mut sockets = Sockets::default();
+    let mut taken_over = Vec::new();
+    for place in &places {
+        let at = u32::try_from(snapshot.namespaces.len()).unwrap_or(u32::MAX);
+        let mut row = place.row();
+        match namespace(place, at, &request.filter, &mut sockets, &mut gaps) {
+            Ok(read) => {
+                row.sysctls = read.sysctls;
+                taken_over.extend(read.taken_over);
+            }
+            Err(error) if places.len() == 1 => return Err(error),
+            Err(error) => gaps.namespace(&place.name, error),
+        }
+        snapshot.namespaces.push(row);
+    }
+    if request.owners || request.filter.pid.is_some() {
+        let only = request.filter.pid;
+        let found = owners(&mut sockets, taken_over.iter().map(|taken| taken.by_inode), only)?;
+        for taken in &taken_over {
+            let owner = found.of_inode(taken.by_inode);
+            sockets.connections[taken.connection].on_host = OnHost::Proxy { owner };
+        }
+        if only.is_some() {
+            keep_owned(&mut sockets);
+        }
+        let sees = Sees { root: geteuid().is_root(), every_pid: netns::read::sees_every_pid() };
+        gaps.owners(&sockets.connections, &found, sees);
+        snapshot.processes = found.processes;
+    }
+    snapshot.connections = sockets.connections;
+    snapshot.gaps = gaps.finish();
+    Ok(Collected { snapshot, orphans: sockets.orphans, cookies: sockets.cookies, places })
+}
+
+/// What one namespace gave beside its sockets.
+struct Visited {
+    sysctls: Option<Sysctls>,
+    taken_over: Vec<TakenOver>,
+}
+
+fn namespace(
+    place: &Place,
+    at: u32,
+    filter: &Filter,
+    sockets: &mut Sockets,
+    gaps: &mut Gaps,
+) -> Result<Visited, CollectError> {
+    let start = sockets.mark();
+    let read = netns::read::visit(place, || visited(&place.name, at, filter, sockets, gaps));
+    sockets.bystanders = Vec::new();
+    match read {
+        Ok(Ok(visited)) => Ok(visited),
+        Ok(Err(cause)) => {
+            sockets.back_to(start);
+            let namespace = place.name.clone();
+            Err(CollectError::Sockets { namespace, cause: cause.into() })
+        }
+        Err(cause) => Err(CollectError::Enter { name: place.name.clone(), cause }),
+    }
+}
+
+/// Reads the namespace that this thread is in.
+fn visited(
+    name: &str,
+    netns: u32,
+    filter: &Filter,
+    sockets: &mut Sockets,
+    gaps: &mut Gaps,
+) -> Result<Visited, NetlinkError> {
+    let mut buffer = Buffer::new();
+    let sysctls = gaps.or_gap("sysctls", name, sysctl::read::sysctls());
+    let own = gaps.or_gap("addresses", name, address::read::addresses(&mut buffer));
+    let own = own.unwrap_or_default();
+    let listeners = gaps.or_gap("listeners", name, sock_diag::read::listeners(&mut buffer));
+    let listeners = listeners.as_ref();
+    let start = sockets.connections.len();
+    let view = View { netns, filter, listeners, own: &own };
+    if sock_diag::read::connections(sockets, &view, &mut buffer)? == Whole::No {
+        gaps.partial(name);
+    }
+    let Sockets { connections, bystanders, .. } = sockets;
+    let mut taken_over = classify(&mut connections[start..], bystanders, &own, listeners);
+    for taken in &mut taken_over {
+        taken.connection += start;
+    }
+    Ok(Visited { sysctls, taken_over })
+}
+
+/// Leaves out what the process that was asked for does not hold.
+fn keep_owned(sockets: &mut Sockets) {
+    let mut owned = sockets.connections.iter().map(|connection| connection.owner.is_some());
+    sockets.cookies.retain(|_| owned.next() == Some(true));
+    sockets.connections.retain(|connection| connection.owner.is_some());
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! The second look: the same sockets, known by their cookies.
+
+use stillopen_model::Connection;
+
+use super::{Collected, gaps::Gaps};
+use crate::{
+    CollectError, Filter,
+    address::Addresses,
+    netlink::{
+        Block, NetlinkError,
+        read::{Buffer, Whole},
+    },
+    netns::{self, Place},
+    sock_diag::{
+        self, View,
+        parse::{Socket, each_socket},
+    },
+    watch::update,
+};
+
+impl Collected {
+    /// Reads the same namespaces again. A connection that is still there gets the newer reading and,
+    /// where no data moved and what arrived is certain, its `watch`; the kernel's stamps say how long
+    /// after the first look that was. One that has gone leaves the snapshot; new ones are not added.
+    ///
+    /// # Errors
+    /// The only namespace can't be read any more. Of several, one that can't is a gap.
+    pub fn look_again(&mut self) -> Result<(), CollectError> {
+        let mut gaps = Gaps::default();
+        let mut seen = vec![false; self.cookies.len()];
+        let mut start = 0;
+        for (at, place) in self.places.iter().enumerate() {
+            // The connections of one namespace stand together, in the order of the namespaces.
+            let here = &self.snapshot.connections[start..];
+            let end = start + here.partition_point(|connection| connection.netns as usize <= at);
+            let range = start..end;
+            start = end;
+            if range.is_empty() {
+                continue;
+            }
+            let again = again(
+                place,
+                &mut self.snapshot.connections[range.clone()],
+                &self.cookies[range.clone()],
+                &mut seen[range.clone()],
+            );
+            match again {
+                Ok(Whole::Yes) => {}
+                // What was not seen may still be there.
+                Ok(Whole::No) => {
+                    gaps.partial(&place.name);
+                    seen[range].fill(true);
+                }
+                Err(error) if self.places.len() == 1 => return Err(error),
+                Err(error) => {
+                    gaps.namespace(&place.name, error);
+                    seen[range].fill(true);
+                }
+            }
+        }
+        let mut still = seen.iter().copied();
+        self.cookies.retain(|_| still.next() == Some(true));
+        let mut still = seen.iter().copied();
+        self.snapshot.connections.retain(|_| still.next() == Some(true));
+        self.snapshot.gaps.append(&mut gaps.finish());
+        Ok(())
+    }
+}
+
+/// The connections of one namespace, being updated.
+struct Again<'a> {
+    /// Cookie and position, sorted.
+    index: Vec<(u64, u32)>,
+    connections: &'a mut [Connection],
+    /// A dump that is asked for again does not compare a connection with itself.
+    seen: &'a mut [bool],
+}
+
+impl Again<'_> {
+    fn take(&mut self, block: &[u8]) -> Result<Block, NetlinkError> {
+        let view = View {
+            netns: 0,
+            filter: &Filter::default(),
+            listeners: None,
+            own: &Addresses::default(),
+        };
+        each_socket(block, &view, |socket| {
+            let Socket::Connection(cookie, newer) = socket else { return };
+            let Ok(at) = self.index.binary_search_by_key(&cookie, |entry| entry.0) else { return };
+            let at = self.index[at].1 as usize;
+            if !std::mem::replace(&mut self.seen[at], true) {
+                update(&mut self.connections[at], &newer);
+            }
+        })
+    }
+}
+
+fn again(
+    place: &Place,
+    connections: &mut [Connection],
+    cookies: &[u64],
+    seen: &mut [bool],
+) -> Result<Whole, CollectError> {
+    let mut index: Vec<(u64, u32)> = cookies.iter().copied().zip(0..).collect();
+    index.sort_unstable();
+    let mut again = Again { index, connections, seen };
+    let read = || {
+        let take = |block: &[u8], again: &mut Again<'_>| again.take(block);
+        sock_diag::read::each_block(&mut again, &mut Buffer::new(), take)
+    };
+    match netns::read::visit(place, read) {
+        Ok(Ok(whole)) => Ok(whole),
+        Ok(Err(cause)) => {
+            Err(CollectError::Sockets { namespace: place.name.clone(), cause: cause.into() })
+        }
+        Err(cause) => Err(CollectError::Enter { name: place.name.clone(), cause }),
+    }
+}

@@ -1,0 +1,117 @@
+//! One dump over a netlink socket of the calling thread's network namespace.
+
+use std::io;
+
+use rustix::{
+    io::Errno,
+    net::{
+        AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send,
+        socket_with,
+    },
+};
+
+use super::parse::{Block, HEADER, NetlinkError};
+
+/// A dump comes in blocks of 32 KiB at most (`netlink_recvmsg`), whatever the buffer.
+const BUFFER: usize = 64 * 1024;
+/// `NLM_F_REQUEST | NLM_F_DUMP`
+const REQUEST_DUMP: u16 = 0x1 | 0x300;
+/// A dump that the kernel could not give consistently is asked for again, this often.
+const REPEATS: usize = 2;
+
+/// Whether a dump gave everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whole {
+    /// It did.
+    Yes,
+    /// The table changed under it, or the kernel dropped a part, each time that it was asked.
+    No,
+}
+
+/// The receive buffer, used again from dump to dump.
+pub(crate) struct Buffer(Vec<u8>);
+
+impl Buffer {
+    pub(crate) fn new() -> Self {
+        Self(vec![0; BUFFER])
+    }
+}
+
+/// Asks `request` of `protocol` and hands each block to `parse`. `restart` forgets what `parse` took
+/// when the dump has to be asked for again.
+pub(crate) fn dump<S>(
+    protocol: Option<Protocol>,
+    kind: u16,
+    request: &[u8],
+    buffer: &mut Buffer,
+    state: &mut S,
+    restart: impl Fn(&mut S),
+    parse: impl Fn(&[u8], &mut S) -> Result<Block, NetlinkError>,
+) -> Result<Whole, NetlinkError> {
+    for repeat in 0..=REPEATS {
+        if repeat > 0 {
+            restart(state);
+        }
+        match once(protocol, kind, request, buffer, |block| parse(block, state))? {
+            Whole::Yes => return Ok(Whole::Yes),
+            Whole::No => {}
+        }
+    }
+    Ok(Whole::No)
+}
+
+fn once(
+    protocol: Option<Protocol>,
+    kind: u16,
+    request: &[u8],
+    buffer: &mut Buffer,
+    mut parse: impl FnMut(&[u8]) -> Result<Block, NetlinkError>,
+) -> Result<Whole, NetlinkError> {
+    // A socket of its own for each dump: nothing of an earlier one can be left in it.
+    let socket =
+        socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)
+            .map_err(failed("socket"))?;
+    // Without an address it goes to the kernel (netlink_sendmsg).
+    send(&socket, &framed(kind, request), SendFlags::empty()).map_err(failed("send"))?;
+    let mut whole = Whole::Yes;
+    loop {
+        let length = match recv(&socket, &mut buffer.0[..], RecvFlags::TRUNC) {
+            Ok((_, length)) => length,
+            Err(Errno::INTR) => continue,
+            // The kernel had no room for a part of it.
+            Err(Errno::NOBUFS) => return Ok(Whole::No),
+            Err(error) => return Err(failed("recv")(error)),
+        };
+        let block = buffer.0.get(..length).ok_or(NetlinkError::Malformed {
+            what: "the receive buffer",
+            got: BUFFER,
+            need: length,
+        })?;
+        if block.is_empty() {
+            return Err(NetlinkError::Malformed { what: "a block", got: 0, need: HEADER });
+        }
+        let said = parse(block)?;
+        if said.interrupted {
+            whole = Whole::No;
+        }
+        if said.done {
+            return Ok(whole);
+        }
+    }
+}
+
+fn failed(call: &'static str) -> impl FnOnce(Errno) -> NetlinkError {
+    move |errno| NetlinkError::Io { call, cause: io::Error::from(errno) }
+}
+
+/// `struct nlmsghdr` and the request.
+fn framed(kind: u16, request: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(HEADER + request.len()).unwrap_or(u32::MAX);
+    let mut bytes = Vec::with_capacity(HEADER + request.len());
+    bytes.extend(length.to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(REQUEST_DUMP.to_ne_bytes());
+    bytes.extend([0; 8]); // Sequence and port: the socket carries one request only.
+    bytes.extend(request);
+    bytes
+}

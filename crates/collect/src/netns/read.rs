@@ -1,0 +1,214 @@
+//! Finds them, and reads in one of them in a thread of its own.
+
+use std::{
+    collections::HashSet,
+    fs::{self, File},
+    io,
+    os::fd::AsFd,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    path::{Path, PathBuf},
+    thread,
+};
+
+use rustix::{
+    fs::fstatfs,
+    process::geteuid,
+    thread::{LinkNameSpaceType, move_into_link_name_space},
+};
+use stillopen_model::{Gap, Namespace};
+
+use super::parse::namespace_inode;
+use crate::{CollectError, Namespaces, process::read::pids};
+
+/// Where `ip netns` and Docker keep names. A file there is a namespace once it is mounted over.
+const NAMES: [&str; 2] = ["/run/netns", "/var/run/docker/netns"];
+const OWN: &str = "/proc/thread-self/ns/net";
+/// `NSFS_MAGIC` (`include/uapi/linux/magic.h`)
+const NSFS_MAGIC: u64 = 0x6e73_6673;
+/// `PROC_PID_INIT_INO` (`include/linux/proc_ns.h`): the first PID namespace of the host.
+const FIRST_PID_NAMESPACE: &[u8] = b"pid:[4026531836]";
+
+/// One network namespace, and how to get there. It is not held open: that would keep it alive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub name: String,
+    pub inode: u64,
+    pub is_host: bool,
+    /// `None`: this thread is in it.
+    pub path: Option<PathBuf>,
+}
+
+impl Place {
+    /// Its row of the snapshot.
+    pub(crate) fn row(&self) -> Namespace {
+        Namespace {
+            name: self.name.clone(),
+            inode: self.inode,
+            is_host: self.is_host,
+            sysctls: None,
+        }
+    }
+}
+
+/// Whether this process sees every process of the host.
+pub(crate) fn sees_every_pid() -> bool {
+    fs::read_link("/proc/self/ns/pid")
+        .is_ok_and(|link| link.as_os_str().as_bytes() == FIRST_PID_NAMESPACE)
+}
+
+/// The namespaces that `which` means, this thread's first.
+pub(crate) fn list(which: &Namespaces, gaps: &mut Vec<Gap>) -> Result<Vec<Place>, CollectError> {
+    let here =
+        inode_of(OWN.as_ref()).map_err(|cause| CollectError::Proc { path: OWN.into(), cause })?;
+    let host = (geteuid().is_root() && sees_every_pid())
+        .then(|| inode_of("/proc/1/ns/net".as_ref()).ok())
+        .flatten();
+    let place = |name: String, inode, path| {
+        let is_host = host == Some(inode);
+        let name = if is_host { "host".to_owned() } else { name };
+        Place { name, inode, is_host, path: (inode != here).then_some(path) }
+    };
+    match which {
+        Namespaces::This => Ok(vec![place("this".to_owned(), here, OWN.into())]),
+        Namespaces::Named(name) => {
+            let (shown, path) = resolve(name)?;
+            let inode = namespace_file(&path).and_then(|file| inode(&file)).map_err(|cause| {
+                if cause.kind() == io::ErrorKind::NotFound {
+                    let looked = format!("{} is not there", path.display());
+                    CollectError::NoNamespace { name: name.clone(), looked }
+                } else {
+                    CollectError::Enter { name: name.clone(), cause }
+                }
+            })?;
+            Ok(vec![place(shown, inode, path)])
+        }
+        Namespaces::All => {
+            let mut seen = HashSet::from([here]);
+            let mut places = Vec::new();
+            let mut own_name = "this".to_owned();
+            for (name, inode, path) in named() {
+                if inode == here {
+                    own_name = name;
+                } else if seen.insert(inode) {
+                    places.push(place(name, inode, path));
+                }
+            }
+            let mut hidden = 0u32;
+            for pid in pids()? {
+                let path = PathBuf::from(format!("/proc/{pid}/ns/net"));
+                match inode_of(&path) {
+                    Ok(inode) if seen.insert(inode) => {
+                        places.push(place(format!("pid {pid}"), inode, path));
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => hidden += 1,
+                    // Seen, or the process ended in mid-read.
+                    Ok(_) | Err(_) => {}
+                }
+            }
+            if hidden > 0 {
+                gaps.push(Gap {
+                    source: "namespace".to_owned(),
+                    reason: format!(
+                        "the network namespaces of {hidden} processes of other users are not visible"
+                    ),
+                    how: "run as root (sudo)".to_owned(),
+                });
+            }
+            places.insert(0, place(own_name, here, OWN.into()));
+            Ok(places)
+        }
+    }
+}
+
+/// Calls `read` in the namespace of `place`.
+pub(crate) fn visit<T: Send>(place: &Place, read: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let Some(path) = &place.path else { return Ok(read()) };
+    let file = namespace_file(path)?;
+    if inode(&file)? != place.inode {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "it has gone"));
+    }
+    // The thread ends in there: none that goes on is ever in another namespace than it started in.
+    thread::scope(|scope| {
+        let visitor = thread::Builder::new().spawn_scoped(scope, || {
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
+            Ok(read())
+        })?;
+        visitor.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// How a namespace that was asked for is shown, and its file.
+fn resolve(name: &str) -> Result<(String, PathBuf), CollectError> {
+    if name.contains('/') {
+        return Ok((name.to_owned(), name.into()));
+    }
+    let files = NAMES.map(|folder| Path::new(folder).join(name));
+    if let Some(file) = files.into_iter().find(|file| !name.is_empty() && file.exists()) {
+        return Ok((name.to_owned(), file));
+    }
+    if name.parse::<u32>().is_ok() {
+        return Ok((format!("pid {name}"), format!("/proc/{name}/ns/net").into()));
+    }
+    let looked = format!("no file of this name in {}", NAMES.join(" or "));
+    Err(CollectError::NoNamespace { name: name.to_owned(), looked })
+}
+
+fn named() -> Vec<(String, u64, PathBuf)> {
+    let files = NAMES.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+    let mut named: Vec<_> = files
+        .filter_map(|file| {
+            let inode = namespace_file(&file.path()).and_then(|file| inode(&file)).ok()?;
+            Some((file.file_name().to_string_lossy().into_owned(), inode, file.path()))
+        })
+        .collect();
+    named.sort();
+    named
+}
+
+/// Opens it if it is a namespace: nothing else is an inode that means something here.
+fn namespace_file(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    let kind = fstatfs(&file)?.f_type;
+    if u64::try_from(kind).ok() == Some(NSFS_MAGIC) {
+        Ok(file)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a namespace"))
+    }
+}
+
+fn inode(file: &File) -> io::Result<u64> {
+    Ok(file.metadata()?.ino())
+}
+
+fn inode_of(link: &Path) -> io::Result<u64> {
+    namespace_inode(fs::read_link(link)?.as_os_str().as_bytes())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it is not a network namespace"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_a_namespace_is_named_in_the_error() {
+        for (name, said) in [
+            ("no-such-name", "no file of this name"),
+            ("4294967295", "/proc/4294967295/ns/net is not there"),
+            ("/nowhere/net", "/nowhere/net is not there"),
+            ("/proc/self/status", "it is not a namespace"),
+            ("", "no file of this name"),
+        ] {
+            let error = list(&Namespaces::Named(name.to_owned()), &mut Vec::new()).unwrap_err();
+            assert!(error.to_string().contains(said), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn this_threads_namespace_needs_no_visit() {
+        let by_path = list(&Namespaces::Named(OWN.to_owned()), &mut Vec::new()).unwrap();
+        let this = list(&Namespaces::This, &mut Vec::new()).unwrap();
+        assert_eq!((by_path[0].inode, &by_path[0].path), (this[0].inode, &None));
+        let all = list(&Namespaces::All, &mut Vec::new()).unwrap();
+        assert_eq!(all[0].inode, this[0].inode);
+    }
+}

@@ -1,0 +1,5 @@
+//! `/proc/PID/fd`: which process holds which socket, and through it the socket's keepalive.
+
+pub(crate) mod options;
+mod parse;
+pub(crate) mod read;
