@@ -40,6 +40,7 @@ pub enum Command {
 }
 
 /// `stillopen check`
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_EXAMPLES)]
 pub struct CheckArgs {

@@ -47,7 +47,7 @@ struct Entry {
 /// # Errors
 /// The file is there and can't be read, or holds something that is not known: nothing is left out
 /// silently.
-pub fn limits() -> Result<Vec<IdleLimit>> {
+pub(crate) fn limits() -> Result<Vec<IdleLimit>> {
     for path in places() {
         match fs::read_to_string(&path) {
             Ok(text) => {
@@ -63,7 +63,7 @@ pub fn limits() -> Result<Vec<IdleLimit>> {
 }
 
 /// Where `stillopen.toml` is looked for, in this order.
-pub fn places() -> Vec<PathBuf> {
+pub(crate) fn places() -> Vec<PathBuf> {
     let of_user = env::var_os("XDG_CONFIG_HOME")
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())

@@ -25,7 +25,7 @@ pub struct LimitArg {
 ///
 /// # Errors
 /// Anything else, zero, and more than a year.
-pub fn duration(text: &str) -> Result<Duration> {
+pub(crate) fn duration(text: &str) -> Result<Duration> {
     let parsed = SignedDuration::from_str(text).ok().and_then(|d| Duration::try_from(d).ok());
     match parsed {
         Some(duration) if !duration.is_zero() && duration <= LONGEST => Ok(duration),
@@ -38,7 +38,7 @@ pub fn duration(text: &str) -> Result<Duration> {
 ///
 /// # Errors
 /// Anything else.
-pub fn cidr(text: &str) -> Result<IpNet> {
+pub(crate) fn cidr(text: &str) -> Result<IpNet> {
     IpNet::from_str(text)
         .map(|net| net.trunc())
         .or_else(|_| IpAddr::from_str(text).map(IpNet::from))
@@ -49,7 +49,7 @@ pub fn cidr(text: &str) -> Result<IpNet> {
 ///
 /// # Errors
 /// Neither a duration nor an idle timeout of the catalogue; the nearest ids are named.
-pub fn limit_arg(text: &str) -> Result<LimitArg> {
+pub(crate) fn limit_arg(text: &str) -> Result<LimitArg> {
     let (what, peers) = match text.split_once('@') {
         Some((what, net)) => (what, vec![cidr(net)?]),
         None => (text, Vec::new()),

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use serde::Serialize;
-use stillopen_model::{Catalogue, IdleLimit, Kind, RefreshedBy, Row};
+use stillopen_model::{Catalogue, Kind, RefreshedBy, Row};
 
 use crate::{
     cli::LimitsArgs,
@@ -59,7 +59,9 @@ fn print_configured(json: bool) -> Result<()> {
 fn print_catalogue(wanted: &str, json: bool) -> Result<()> {
     let rows: Vec<&Row> = Catalogue::builtin().search(wanted).collect();
     if rows.is_empty() {
-        bail!("nothing in the catalogue matches {wanted:?}; stillopen limits --catalogue lists all");
+        bail!(
+            "nothing in the catalogue matches {wanted:?}; stillopen limits --catalogue lists all"
+        );
     }
     if json {
         return print_json(&rows);
@@ -74,7 +76,10 @@ fn print_catalogue(wanted: &str, json: bool) -> Result<()> {
     let cells: Vec<Vec<String>> = rows.iter().map(|row| cells(row)).collect();
     let mut stdout = io::stdout().lock();
     write!(stdout, "{}", table::lay_out(&columns, &cells))?;
-    writeln!(stdout, "\nDefaults, as of their dates: a value that was measured or read on your network")?;
+    writeln!(
+        stdout,
+        "\nDefaults, as of their dates: a value that was measured or read on your network"
+    )?;
     writeln!(stdout, "beats them. Sources and what happens at expiry: --json, or docs/limits.md.")?;
     if let Some(row) = rows.iter().find(|row| row.to_limit().is_ok()) {
         writeln!(stdout, "Diagnose with one:  stillopen check --limit {}", row.id)?;
@@ -121,8 +126,7 @@ mod tests {
 
     #[test]
     fn a_configured_limit_is_described_in_a_line() {
-        let limit: &IdleLimit =
-            &Catalogue::builtin().find("aws-nat-gateway").unwrap().to_limit().unwrap();
+        let limit = &Catalogue::builtin().find("aws-nat-gateway").unwrap().to_limit().unwrap();
         assert!(text::describe(limit).starts_with("aws-nat-gateway, 350s for every peer; "));
     }
 }

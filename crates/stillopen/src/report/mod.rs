@@ -67,11 +67,7 @@ impl Counts {
 }
 
 impl<'a> Report<'a> {
-    pub(crate) fn new(
-        snapshot: &'a Snapshot,
-        diagnoses: &'a [Diagnosis],
-        options: String,
-    ) -> Self {
+    pub(crate) fn new(snapshot: &'a Snapshot, diagnoses: &'a [Diagnosis], options: String) -> Self {
         let mut left_out = LeftOut::default();
         let mut rows = Vec::new();
         for (index, c) in (0..).zip(&snapshot.connections) {

@@ -76,19 +76,25 @@ fn shorten(cell: &str, width: usize) -> String {
     format!("{kept}…")
 }
 
-/// Breaks `text` into lines of at most [`WIDTH`] columns, those after the first indented by `indent`.
+/// Breaks `text` into lines of at most [`WIDTH`] columns, those after the first indented by `indent`; the
+/// first keeps its own.
 pub(crate) fn wrap(text: &str, indent: usize) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
+    let start = text.len() - text.trim_start().len();
+    let mut lines = vec![" ".repeat(start)];
+    let mut used = start;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
         let line = lines.last_mut().expect("there is always a line");
-        let used = line.chars().count();
-        if used > indent && used + 1 + word.chars().count() > WIDTH {
-            lines.push(" ".repeat(indent) + word);
-        } else {
-            if !line.is_empty() {
-                line.push(' ');
-            }
+        if line.trim_start().is_empty() {
             line.push_str(word);
+            used += length;
+        } else if used + 1 + length > WIDTH {
+            lines.push(" ".repeat(indent) + word);
+            used = indent + length;
+        } else {
+            line.push(' ');
+            line.push_str(word);
+            used += 1 + length;
         }
     }
     lines.join("\n") + "\n"
@@ -116,5 +122,6 @@ mod tests {
         let text = wrap(&"word ".repeat(60), 4);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH));
         assert!(text.lines().nth(1).unwrap().starts_with("    word"));
+        assert_eq!(wrap("  a b", 4), "  a b\n");
     }
 }

@@ -19,10 +19,13 @@ use super::{
 /// How many rows are listed without `--all`.
 const ROWS_SHOWN: usize = 20;
 
+/// How many verdicts are explained in the text; the JSON output explains each.
+const REASONS_SHOWN: usize = 4;
+
 /// Limits that are met most often, with whose they are: what would cut a connection on an unknown path.
 const COMMON_LIMITS: [(u64, &str); 5] = [
     (240, "Azure LB"),
-    (350, "AWS NAT gateway, NLB"),
+    (350, "AWS NAT gateway or NLB"),
     (600, "GCP VPC"),
     (900, "Kubernetes IPVS"),
     (3600, "firewalls"),
@@ -80,9 +83,10 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
         text.push_str(&wrap(&line, 4));
     }
     let legend: Vec<String> =
-        COMMON_LIMITS.iter().map(|(limit, whose)| format!("{limit} = {whose}")).collect();
-    writeln!(text, "\n  {}", legend.join(" · "))?;
-    findings(report, text)?;
+        COMMON_LIMITS.iter().map(|(limit, whose)| format!("{limit} {whose}")).collect();
+    writeln!(text)?;
+    text.push_str(&wrap(&format!("Cut under: {}.", legend.join(", ")), 4));
+    findings(report, text);
     left_out_and_gaps(report, text)?;
     if n > 0 {
         writeln!(text, "Fix in any case: {}", socket_options(DEFAULT_KEEPALIVE))?;
@@ -114,7 +118,7 @@ fn with_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result
     writeln!(text)?;
     why(report, &rows[..shown], text);
     limits(report, text);
-    findings(report, text)?;
+    findings(report, text);
     left_out_and_gaps(report, text)?;
     advice(report, text)
 }
@@ -133,7 +137,9 @@ fn headline(report: &Report<'_>) -> String {
             1 => ", 1 is unknown".into(),
             n => format!(", {} are unknown", words::count(n)),
         };
-        let safe = if counts.safe == 1 { "1 is safe".into() } else {
+        let safe = if counts.safe == 1 {
+            "1 is safe".into()
+        } else {
             format!("{} are safe", words::count(counts.safe))
         };
         return format!("Nothing is cut or at risk, of {of}: {safe}{unknown}.");
@@ -246,7 +252,7 @@ fn table(report: &Report<'_>, rows: &[u32], last: Last) -> String {
     }
     columns.push(match last {
         Last::Verdict => column("VERDICT", Shrink::To(14)),
-        Last::CommonLimits => column("CUT IF THE PATH FORGETS AFTER", Shrink::Never),
+        Last::CommonLimits => column("CUT UNDER", Shrink::Never),
     });
     let cells = |&row: &u32| {
         let (c, d) = report.row(row);
@@ -312,7 +318,11 @@ fn is_refreshed(report: &Report<'_>, row: u32, limit: Duration) -> bool {
 /// How many connections are not listed, and why they need not be.
 fn rest(report: &Report<'_>, text: &mut String) {
     let hidden = |news: fn(&Diagnosis) -> bool| {
-        report.rows.iter().filter(|&&row| !is_news(report.row(row).1) && news(report.row(row).1)).count()
+        report
+            .rows
+            .iter()
+            .filter(|&&row| !is_news(report.row(row).1) && news(report.row(row).1))
+            .count()
     };
     let safe = hidden(|d| matches!(d.verdict, Verdict::Safe { .. }));
     let no_limit = hidden(|d| matches!(d.verdict, Verdict::Unknown { .. }));
@@ -333,12 +343,18 @@ fn why(report: &Report<'_>, rows: &[u32], text: &mut String) {
     let mut said = Vec::new();
     for &row in rows {
         let (c, d) = report.row(row);
-        let key = (d.verdict.name(), d.limit, c.keepalive.is_on());
-        if said.contains(&key) || said.len() == 4 {
+        let kind = match d.verdict {
+            Verdict::AtRisk { .. } => (d.limit, "at risk", None, c.keepalive.is_on()),
+            Verdict::Cut { .. } => (d.limit, "cut", None, false),
+            Verdict::Unknown { missing } => (d.limit, "unknown", Some(missing), false),
+            Verdict::Safe { .. } => continue,
+        };
+        if said.contains(&kind) || said.len() == REASONS_SHOWN {
             continue;
         }
-        said.push(key);
-        let line = format!("Why {}: {}.", c.peer, words::because(report.snapshot, c, d));
+        said.push(kind);
+        let because = words::because(report.snapshot, c, d);
+        let line = format!("Why {}: {} -> {}: {because}.", kind.1, who(report, c), c.peer);
         text.push_str(&wrap(&line, 4));
     }
 }
@@ -365,18 +381,17 @@ pub(crate) fn describe(limit: &IdleLimit) -> String {
     format!("{}, {time} for {peers}; {detail}{date}", limit.id)
 }
 
-fn findings(report: &Report<'_>, text: &mut String) -> fmt::Result {
+fn findings(report: &Report<'_>, text: &mut String) {
     for finding in Finding::all() {
         let has = |row: &&u32| report.row(**row).1.findings.contains(finding);
         let n = report.rows.iter().filter(has).count();
         if n > 0 {
             text.push_str(&wrap(&words::finding_line(finding, n), 4));
             if finding != Finding::KeepaliveOff {
-                text.push_str(&wrap(&format!("    → {}", finding.cure()), 6));
+                text.push_str(&wrap(&format!("    → {}.", finding.cure()), 6));
             }
         }
     }
-    Ok(())
 }
 
 fn left_out_and_gaps(report: &Report<'_>, text: &mut String) -> fmt::Result {
@@ -411,6 +426,14 @@ fn advice(report: &Report<'_>, text: &mut String) -> fmt::Result {
             None => String::new(),
         };
         text.push_str(&wrap(&format!("Fix for {n}{outcome}: {what}."), 4));
+    }
+    if report.counts.cut > 0 {
+        let n = words::plural(report.counts.cut, "cut connection");
+        let line = format!(
+            "For {n}: no option revives what the path has forgotten; end the request in the program and \
+             send it again."
+        );
+        text.push_str(&wrap(&line, 4));
     }
     let asks_for_sample = report.rows.iter().any(|&row| {
         let missing = Verdict::Unknown { missing: Missing::PeerKeepalive };

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use stillopen_model::{
-    Connection, Diagnosis, Finding, IdleLimit, Keepalive, KeepaliveTimes, KernelHz, Missing, OnHost,
-    Refresh, Snapshot, State, Verdict, Waiting, human, probes_needed, probes_possible,
+    Connection, Diagnosis, Finding, IdleLimit, Keepalive, KeepaliveTimes, KernelHz, Missing,
+    OnHost, Refresh, Snapshot, State, Verdict, Waiting, human, probes_needed, probes_possible,
 };
 
 /// `60/30/3`, `off`, `on, values ?`; a value that is not known is `?`.
@@ -40,7 +40,7 @@ pub(crate) fn state(c: &Connection) -> &'static str {
 /// A limit's time as it is known: `900s`, `6h`.
 pub(crate) fn limit_time(time: Duration) -> String {
     let s = time.as_secs();
-    if time.subsec_nanos() == 0 && (s < 10_000 || s % 3600 != 0) {
+    if time.subsec_nanos() == 0 && (s < 10_000 || !s.is_multiple_of(3600)) {
         format!("{s}s")
     } else {
         human(time)
@@ -71,7 +71,7 @@ fn missing_cell(missing: Missing) -> &'static str {
         Missing::Stamps => "no tcp_info",
         Missing::Keepalive => "keepalive not readable",
         Missing::KeepaliveValues => "values not readable",
-        Missing::PeerKeepalive => "peer may keep it alive",
+        Missing::PeerKeepalive => "peer may probe",
         Missing::PeerAnswer => "peer does not answer",
         Missing::HalfClosedTimeout => "half-closed",
         Missing::Handshake => "not established",
@@ -112,7 +112,9 @@ fn refreshed(snapshot: &Snapshot, c: &Connection, time: &str) -> String {
     let hz = snapshot.host.hz;
     if let Some(values) = c.keepalive.on_values() {
         let latest = latest(values.latest_refresh(hz));
-        return format!("keepalive {values} refreshes it every {latest} at most; the limit is {time}");
+        return format!(
+            "keepalive {values} refreshes it every {latest} at most; the limit is {time}"
+        );
     }
     let far = c.far_end.as_deref().and_then(|far| far.keepalive.on_values());
     if let Some(values) = far {
@@ -180,7 +182,9 @@ fn unknown(c: &Connection, missing: Missing, quiet: &str, time: &str) -> String 
         Missing::Limit => "no idle limit is known for this peer".into(),
         Missing::Stamps => "the kernel gave no tcp_info of this socket".into(),
         Missing::Keepalive => {
-            format!("quiet for {quiet}; whether keepalive is on could not be read; the limit is {time}")
+            format!(
+                "quiet for {quiet}; whether keepalive is on could not be read; the limit is {time}"
+            )
         }
         Missing::KeepaliveValues => format!(
             "quiet for {quiet}; keepalive is on, its values could not be read; the limit is {time}"
@@ -203,7 +207,9 @@ fn unknown(c: &Connection, missing: Missing, quiet: &str, time: &str) -> String 
             "one end has closed, and what the limit is then is not known".into()
         }
         Missing::Handshake => "the connection is not established yet".into(),
-        Missing::Refresh => format!("whether keepalive probes refresh the limit of {time} is not known"),
+        Missing::Refresh => {
+            format!("whether keepalive probes refresh the limit of {time} is not known")
+        }
         Missing::Expiry => format!(
             "quiet for {quiet}, longer than {time}, and what the limit does then is not known"
         ),
