@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, str::FromStr, time::Duration};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use ipnet::IpNet;
 use jiff::SignedDuration;
 use stillopen_model::{
@@ -97,5 +97,6 @@ fn catalogue_limit(id: &str) -> Result<IdleLimit> {
         };
         bail!("{id:?} is neither a duration such as 350s nor an id of the catalogue; {hint}");
     };
-    row.to_limit().with_context(|| format!("{id:?} is not an idle limit"))
+    // clap shows an error without its causes.
+    row.to_limit().map_err(|error| anyhow!("{error}"))
 }

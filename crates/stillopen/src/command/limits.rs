@@ -107,7 +107,7 @@ fn cells(row: &Row) -> Vec<String> {
         row.id.clone(),
         value,
         refreshed_by.into(),
-        format!("{} {}", row.evidence, row.date),
+        row.evidence.to_string(),
         row.component.clone(),
     ]
 }

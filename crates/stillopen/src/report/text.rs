@@ -25,8 +25,8 @@ const REASONS_SHOWN: usize = 4;
 /// Limits that are met most often, with whose they are: what would cut a connection on an unknown path.
 const COMMON_LIMITS: [(u64, &str); 5] = [
     (240, "Azure LB"),
-    (350, "AWS NAT gateway or NLB"),
-    (600, "GCP VPC"),
+    (350, "AWS NAT gateway/NLB"),
+    (600, "GCP"),
     (900, "Kubernetes IPVS"),
     (3600, "firewalls"),
 ];
