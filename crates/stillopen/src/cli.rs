@@ -72,7 +72,7 @@ pub struct CheckArgs {
     /// At risk counts as a failure when the cut is nearer than this.
     #[arg(long, value_name = "TIME", value_parser = input::duration, default_value = "2h")]
     pub horizon: Duration,
-    /// Also end with status 1 where something is ... .
+    /// Also end with status 1 where a verdict is unknown.
     #[arg(long, value_enum, value_name = "WHAT")]
     pub fail_on: Option<FailOn>,
     /// List every connection, the safe ones too.
