@@ -82,6 +82,10 @@ impl<'a> Report<'a> {
         let counts = Counts::of(rows.iter().map(|&row| diagnoses[row as usize].verdict));
         let proposals = plan(snapshot, diagnoses)
             .into_iter()
+            .filter_map(|mut planned| {
+                planned.connections.retain(|index| rows.binary_search(index).is_ok());
+                (!planned.connections.is_empty()).then_some(planned)
+            })
             .map(|planned| {
                 let after = |diagnoses: Vec<Diagnosis>| {
                     Counts::of(diagnoses.iter().map(|diagnosis| diagnosis.verdict))
