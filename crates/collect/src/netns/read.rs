@@ -211,4 +211,35 @@ mod tests {
         let all = list(&Namespaces::All, &mut Vec::new()).unwrap();
         assert_eq!(all[0].inode, this[0].inode);
     }
+
+    /// A new namespace has the kernel's defaults, whatever this one has, and its own sysctl folder.
+    #[test]
+    #[ignore = "needs root: cargo test -p stillopen-collect -- --ignored"]
+    fn a_visit_reads_there_and_leaves_this_thread_here() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let there = thread::spawn(move || {
+            // SAFETY: a thread's network namespace is nothing that memory safety depends on.
+            unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }
+                .unwrap();
+            fs::write("/proc/sys/net/ipv4/tcp_keepalive_time", "77").unwrap();
+            let tid = rustix::thread::gettid().as_raw_nonzero();
+            tell.send(format!("/proc/self/task/{tid}/ns/net")).unwrap();
+            released.recv().unwrap_err();
+        });
+        let before = inode_of(OWN.as_ref()).unwrap();
+        let path = told.recv().unwrap();
+        let place = list(&Namespaces::Named(path), &mut Vec::new()).unwrap().remove(0);
+        let read = || (inode_of(OWN.as_ref()).unwrap(), crate::sysctl::read::sysctls().unwrap());
+        let (inode, sysctls) = visit(&place, read).unwrap();
+        assert_eq!(inode, place.inode);
+        assert_eq!(sysctls.keepalive_time_s, 77);
+        assert_eq!(inode_of(OWN.as_ref()).unwrap(), before);
+        assert_ne!(before, place.inode);
+
+        drop(release);
+        there.join().unwrap();
+        let gone = visit(&place, || ()).unwrap_err();
+        assert_eq!(gone.kind(), io::ErrorKind::NotFound, "{gone}");
+    }
 }
