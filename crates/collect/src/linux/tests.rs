@@ -45,7 +45,7 @@ fn row(collected: &Collected, local: SocketAddr) -> &Connection {
 fn both_ends_of_a_connection_of_this_process() {
     for at in ["127.0.0.1:0", "[::1]:0"] {
         let pair = Pair::new(at);
-        sockopt::set_tcp_keepidle(&pair.client, Duration::from_secs(60)).unwrap();
+        sockopt::set_tcp_keepidle(&pair.client, Duration::from_mins(1)).unwrap();
         sockopt::set_tcp_keepintvl(&pair.client, Duration::from_secs(30)).unwrap();
         sockopt::set_tcp_keepcnt(&pair.client, 3).unwrap();
         sockopt::set_socket_keepalive(&pair.client, true).unwrap();
