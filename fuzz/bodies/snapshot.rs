@@ -3,7 +3,7 @@
 use stillopen_model::{Snapshot, diagnose, pair_ends, plan, predict};
 
 /// Reads `data` as `check --from` does and works on it as `check` does.
-pub fn run(data: &[u8]) {
+pub(crate) fn run(data: &[u8]) {
     let Ok(mut snapshot) = Snapshot::from_json(data) else { return };
     assert_eq!(snapshot, written_and_read(&snapshot), "what was written is what is read");
 

@@ -6,7 +6,7 @@ use stillopen_collect::{NetlinkError, ParsedBlock};
 const LEAST_MESSAGE: usize = 16;
 
 /// Reads `data` with each parser of netlink blocks.
-pub fn run(data: &[u8]) {
+pub(crate) fn run(data: &[u8]) {
     check(data, stillopen_collect::parse_connections);
     check(data, stillopen_collect::parse_listeners);
     check(data, stillopen_collect::parse_addresses);

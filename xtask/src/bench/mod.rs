@@ -1,0 +1,25 @@
+//! `cargo xtask bench`: CPU and memory against other tools, as ratios measured in one run.
+//!
+//! Read first: `check.rs`. `network.rs` makes what is measured, through `hold.rs`; `drain.rs` is the floor.
+
+mod check;
+pub(crate) mod drain;
+pub(crate) mod hold;
+mod measure;
+mod network;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+/// `cargo xtask bench`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// `stillopen check` against a bare dump and against ss. Needs root.
+    Check(check::Args),
+}
+
+pub(crate) fn run(bench: &Bench) -> Result<()> {
+    match bench {
+        Bench::Check(args) => check::run(args),
+    }
+}

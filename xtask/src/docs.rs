@@ -1,0 +1,62 @@
+//! `cargo xtask docs`: the pages of docs/ that are made from the program's own tables.
+
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+use stillopen_model::{Catalogue, Finding};
+
+use crate::sh;
+
+/// A page's path in the workspace, and what makes it.
+type Page = (&'static str, fn() -> String);
+
+const PAGES: [Page; 2] = [("docs/limits.md", limits), ("docs/findings.md", findings)];
+
+const FINDINGS_HEAD: &str = "\
+# Findings
+
+<!-- Made from crates/model/src/finding.rs by `cargo xtask docs`. -->
+
+What `stillopen check` says of a connection besides its verdict: why it is in danger, or why it is no
+case of an idle cut although it looks like one. A connection can have several. The id is the word that
+stands in `findings` of the JSON output; `stillopen findings ID` explains one on the command line.
+
+\"The path\" is everything between the two ends that keeps an entry for the connection; \"the limit\" is
+the time after which the path forgets it ([known limits](limits.md)).
+
+| id | what it means | cure |
+|---|---|---|
+";
+
+/// Writes the pages, or with `check` only compares them.
+pub(crate) fn run(check: bool) -> Result<()> {
+    let mut stale = Vec::new();
+    for (name, make) in PAGES {
+        let (path, page) = (sh::root().join(name), make());
+        if fs::read_to_string(&path).is_ok_and(|old| old == page) {
+            continue;
+        }
+        if check {
+            stale.push(name);
+        } else {
+            fs::write(&path, page).with_context(|| format!("write {name}"))?;
+            eprintln!("wrote {name}");
+        }
+    }
+    if !stale.is_empty() {
+        bail!("not up to date: {}; `cargo xtask docs` writes them", stale.join(", "));
+    }
+    Ok(())
+}
+
+fn limits() -> String {
+    Catalogue::builtin().markdown()
+}
+
+fn findings() -> String {
+    let lines = Finding::all().map(|finding| {
+        let [title, cure] = [finding.title(), finding.cure()].map(|cell| cell.replace('|', "\\|"));
+        format!("| `{}` | {title} | {cure} |\n", finding.id())
+    });
+    std::iter::once(FINDINGS_HEAD.to_owned()).chain(lines).collect()
+}

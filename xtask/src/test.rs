@@ -1,0 +1,30 @@
+//! `cargo xtask test`: every level of tests on a machine that has cargo and little else.
+
+use anyhow::Result;
+
+use crate::{
+    sh,
+    tools::{self, IP, PYTHON},
+};
+
+/// What still has to compile where there is no Linux.
+const PORTABLE: [&str; 3] = ["stillopen-model", "stillopen-collect", "stillopen"];
+
+pub(crate) fn run() -> Result<()> {
+    tools::require(&[IP, PYTHON])?;
+    check_portable()?;
+    // Last, so that its own summary closes the output.
+    sh::run(sh::cargo().args(["test", "--workspace", "--locked"]))
+}
+
+/// Compiles without the Linux parts, in a target directory of its own: other flags would make cargo
+/// build everything again each time.
+fn check_portable() -> Result<()> {
+    sh::run(
+        sh::cargo()
+            .args(["check", "--locked"])
+            .args(PORTABLE.iter().flat_map(|package| ["--package", package]))
+            .env("RUSTFLAGS", sh::rustflags_and("--cfg stillopen_portable"))
+            .env("CARGO_TARGET_DIR", sh::target_dir()?.join("portable")),
+    )
+}

@@ -1,0 +1,77 @@
+//! The programs that tests and benchmarks call, and the Debian package of each.
+
+use std::{env, path::PathBuf, process::Command};
+
+use anyhow::{Result, bail};
+
+use crate::sh;
+
+/// A program and the Debian package that has it.
+pub(crate) struct Tool {
+    /// Its name.
+    pub program: &'static str,
+    /// The package.
+    pub package: &'static str,
+}
+
+/// Network namespaces, veth pairs, routes; `ss`.
+pub(crate) const IP: Tool = Tool { program: "ip", package: "iproute2" };
+/// What `ss` is in too.
+pub(crate) const SS: Tool = Tool { program: "ss", package: "iproute2" };
+/// Clients and servers of the end-to-end tests.
+pub(crate) const PYTHON: Tool = Tool { program: "python3", package: "python3" };
+/// Starts a program in a new namespace.
+pub(crate) const UNSHARE: Tool = Tool { program: "unshare", package: "util-linux" };
+/// Starts a program in another process's namespace.
+pub(crate) const NSENTER: Tool = Tool { program: "nsenter", package: "util-linux" };
+
+/// Makes sure that these are there: as root on Debian by installing their packages.
+///
+/// # Errors
+/// One is missing and could not be installed.
+pub(crate) fn require(tools: &[Tool]) -> Result<()> {
+    let mut packages = missing(tools);
+    if packages.is_empty() {
+        return Ok(());
+    }
+    if sh::is_root() && is_there("apt-get") {
+        let apt = || {
+            let mut apt = Command::new("apt-get");
+            apt.env("DEBIAN_FRONTEND", "noninteractive");
+            apt
+        };
+        sh::run(apt().args(["--quiet", "update"]))?;
+        sh::run(
+            apt().args(["--quiet", "--yes", "--no-install-recommends", "install"]).args(&packages),
+        )?;
+        packages = missing(tools);
+    }
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let programs: Vec<_> =
+        tools.iter().filter(|tool| !is_there(tool.program)).map(|tool| tool.program).collect();
+    bail!(
+        "{} not found: install {} (Debian: apt-get install {})",
+        programs.join(", "),
+        packages.join(", "),
+        packages.join(" ")
+    )
+}
+
+/// The packages of those that are not there.
+fn missing(tools: &[Tool]) -> Vec<&'static str> {
+    let mut packages: Vec<_> =
+        tools.iter().filter(|tool| !is_there(tool.program)).map(|tool| tool.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+/// Also where Debian keeps root's programs: an ordinary user's PATH may lack those folders.
+fn is_there(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+        .any(|folder| folder.join(program).is_file())
+}
