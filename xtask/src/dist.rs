@@ -67,13 +67,17 @@ fn try_out(binary: &Path) -> Result<Vec<&'static str>> {
     if sh::is_root() {
         let inside = empty.path().join("stillopen");
         fs::copy(binary, &inside).with_context(|| format!("copy to {}", inside.display()))?;
-        let chroot = || {
-            let mut chroot = Command::new("/usr/sbin/chroot");
-            chroot.arg(empty.path()).arg("/stillopen");
-            chroot
+        let proc = empty.path().join("proc");
+        fs::create_dir(&proc).with_context(|| format!("create {}", proc.display()))?;
+        // As in a container made from nothing: there is /proc and no other file.
+        let container = || {
+            let mut unshare = Command::new("/usr/bin/unshare");
+            unshare.args(["--mount", "--pid", "--fork", "--mount-proc"]);
+            unshare.arg(format!("--root={}", empty.path().display())).arg("/stillopen");
+            unshare
         };
-        answers(chroot, empty.path())?;
-        places.push("an empty root directory");
+        answers(container, empty.path())?;
+        places.push("a root directory with nothing but /proc");
     }
     Ok(places)
 }
