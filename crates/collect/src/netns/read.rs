@@ -215,14 +215,13 @@ mod tests {
 
     /// A new namespace has the kernel's defaults, whatever this one has, and its own sysctl folder.
     #[test]
-    #[ignore = "needs root: cargo test -p stillopen-collect -- --ignored"]
     fn a_visit_reads_there_and_leaves_this_thread_here() {
         let (tell, told) = std::sync::mpsc::channel();
         let (release, released) = std::sync::mpsc::channel::<()>();
         let there = thread::spawn(move || {
             // SAFETY: a thread's network namespace is nothing that memory safety depends on.
             unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }
-                .unwrap();
+                .expect("this test makes a network namespace: it needs root");
             fs::write("/proc/sys/net/ipv4/tcp_keepalive_time", "77").unwrap();
             let tid = rustix::thread::gettid().as_raw_nonzero();
             tell.send(format!("/proc/self/task/{tid}/ns/net")).unwrap();
