@@ -17,7 +17,7 @@ use crate::{
         NetlinkError,
         read::{Buffer, Whole},
     },
-    netns::{self, Place},
+    netns::{self, Place, read::Listed},
     process::read::owners,
     sock_diag::{self, Sockets, View},
     sysctl,
@@ -44,7 +44,9 @@ pub struct Collected {
 /// What was asked for is not there, or none of it can be read. What is merely missing is a gap.
 pub fn collect(request: &Request, taken_at: String) -> Result<Collected, CollectError> {
     let mut gaps = Gaps::default();
-    let places = netns::read::list(&request.namespaces, &mut gaps.all)?;
+    let Listed { places, hidden } = netns::read::list(&request.namespaces)?;
+    let root = geteuid().is_root();
+    gaps.hidden_namespaces(hidden, root);
     let host = host::read(request.namespaces == Namespaces::All);
     let mut snapshot = Snapshot::new(taken_at, host);
     let mut sockets = Sockets::default();
@@ -72,7 +74,7 @@ pub fn collect(request: &Request, taken_at: String) -> Result<Collected, Collect
         if only.is_some() {
             keep_owned(&mut sockets);
         }
-        let sees = Sees { root: geteuid().is_root(), every_pid: netns::read::sees_every_pid() };
+        let sees = Sees { root, every_pid: netns::read::sees_every_pid() };
         gaps.owners(&sockets.connections, &found, sees);
         snapshot.processes = found.processes;
     }

@@ -7,11 +7,13 @@ use stillopen_model::{Connection, Gap};
 use crate::{CollectError, process::read::Owners};
 
 const AS_ROOT: &str = "run as root (sudo)";
+/// For a root that lacks it, in a container.
+const WITH_PTRACE: &str = "needs CAP_SYS_PTRACE";
 
 /// What could not be read so far.
 #[derive(Debug, Default)]
 pub(super) struct Gaps {
-    pub all: Vec<Gap>,
+    all: Vec<Gap>,
     /// Names of the namespaces that could not be read, by what the kernel said.
     namespaces: BTreeMap<String, Vec<String>>,
     /// Whether root could have entered them.
@@ -70,36 +72,48 @@ impl Gaps {
         let how = match (sees.root, sees.every_pid) {
             (false, _) => AS_ROOT,
             (true, false) => "run on the host, or in a pod with hostPID: true",
-            (true, true) => "",
+            (true, true) => WITH_PTRACE,
         };
         let unseen = unowned > 0 && (others_hidden || !sees.every_pid);
         if unseen {
             let reason = if others_hidden {
-                format!("owners of {unowned} sockets of other users are not visible")
+                format!("owners of {} of other users are not visible", sockets(unowned))
             } else {
-                format!("owners of {unowned} sockets are not in this PID namespace")
+                format!("owners of {} are not in this PID namespace", sockets(unowned))
             };
             self.push("owners", reason, how);
         }
         let values = found.refused as usize + if unseen { unowned } else { 0 };
         if values > 0 {
-            let reason = format!("keepalive values of {values} sockets may not be read");
-            let how = match how {
-                "" => "needs CAP_SYS_PTRACE and Linux 5.6 or newer (pidfd_getfd)",
-                how => how,
+            let reason = format!("keepalive values of {} may not be read", sockets(values));
+            let how = if how == WITH_PTRACE {
+                "needs CAP_SYS_PTRACE and Linux 5.6 or newer (pidfd_getfd)"
+            } else {
+                how
             };
             self.push("keepalive", reason, how);
         }
     }
 
-    pub(super) fn push(&mut self, source: &str, reason: String, how: &str) {
+    /// Processes whose namespace may not be seen: it may be one that nothing else names.
+    pub(super) fn hidden_namespaces(&mut self, hidden: u32, root: bool) {
+        if hidden > 0 {
+            let plural = if hidden == 1 { "" } else { "es" };
+            let reason =
+                format!("the network namespace of {hidden} process{plural} is not visible");
+            self.push("namespace", reason, if root { WITH_PTRACE } else { AS_ROOT });
+        }
+    }
+
+    fn push(&mut self, source: &str, reason: String, how: &str) {
         self.all.push(Gap { source: source.to_owned(), reason, how: how.to_owned() });
     }
 
     pub(super) fn finish(mut self) -> Vec<Gap> {
         for (cause, names) in std::mem::take(&mut self.namespaces) {
+            let plural = if names.len() == 1 { "" } else { "s" };
             let reason = format!(
-                "{} network namespaces can't be read ({cause}): {}",
+                "{} network namespace{plural} can't be read ({cause}): {}",
                 names.len(),
                 names.join(", ")
             );
@@ -107,5 +121,62 @@ impl Gaps {
             self.push("namespace", reason, how);
         }
         self.all
+    }
+}
+
+fn sockets(count: usize) -> String {
+    format!("{count} socket{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owners(unowned: usize, found: &Owners, root: bool, every_pid: bool) -> Vec<String> {
+        let dump = include_bytes!("../sock_diag/testdata/connections.bin");
+        let connections = &crate::parse_connections(dump).unwrap().items[..unowned];
+        let mut gaps = Gaps::default();
+        gaps.owners(connections, found, Sees { root, every_pid });
+        gaps.finish().into_iter().map(|gap| format!("{}; {}", gap.reason, gap.how)).collect()
+    }
+
+    #[test]
+    fn one_gap_for_each_source_with_its_count() {
+        let none = Owners::default();
+        let hidden = Owners { hidden: 7, ..Owners::default() };
+        let refused = Owners { refused: 3, ..Owners::default() };
+        assert!(owners(0, &hidden, false, true).is_empty(), "nothing is missing");
+        assert!(owners(2, &none, true, true).is_empty(), "the kernel's own, or gone in mid-read");
+        assert_eq!(
+            owners(2, &hidden, false, true),
+            [
+                "owners of 2 sockets of other users are not visible; run as root (sudo)",
+                "keepalive values of 2 sockets may not be read; run as root (sudo)",
+            ]
+        );
+        assert_eq!(
+            owners(1, &none, true, false)[0],
+            "owners of 1 socket are not in this PID namespace; \
+             run on the host, or in a pod with hostPID: true"
+        );
+        assert_eq!(
+            owners(0, &refused, true, true),
+            ["keepalive values of 3 sockets may not be read; \
+              needs CAP_SYS_PTRACE and Linux 5.6 or newer (pidfd_getfd)"]
+        );
+    }
+
+    #[test]
+    fn namespaces_with_the_same_cause_are_one_gap() {
+        let mut gaps = Gaps::default();
+        for name in ["a", "b"] {
+            let cause = std::io::Error::from(rustix::io::Errno::PERM);
+            gaps.namespace(name, CollectError::Enter { name: name.to_owned(), cause });
+        }
+        let gaps = gaps.finish();
+        assert_eq!(gaps.len(), 1);
+        assert!(gaps[0].reason.starts_with("2 network namespaces can't be read ("));
+        assert!(gaps[0].reason.ends_with("a, b"));
+        assert_eq!(gaps[0].how, AS_ROOT);
     }
 }

@@ -69,8 +69,9 @@ impl Collected {
 
 /// The connections of one namespace, being updated.
 struct Again<'a> {
-    /// Cookie and position, sorted.
-    index: Vec<(u64, u32)>,
+    cookies: &'a [u64],
+    /// Positions, in the order of their cookies.
+    index: Vec<u32>,
     connections: &'a mut [Connection],
     /// A dump that is asked for again does not compare a connection with itself.
     seen: &'a mut [bool],
@@ -86,8 +87,9 @@ impl Again<'_> {
         };
         each_socket(block, &view, |socket| {
             let Socket::Connection(cookie, newer) = socket else { return };
-            let Ok(at) = self.index.binary_search_by_key(&cookie, |entry| entry.0) else { return };
-            let at = self.index[at].1 as usize;
+            let by_cookie = |&at: &u32| self.cookies[at as usize];
+            let Ok(at) = self.index.binary_search_by_key(&cookie, by_cookie) else { return };
+            let at = self.index[at] as usize;
             if !std::mem::replace(&mut self.seen[at], true) {
                 update(&mut self.connections[at], &newer);
             }
@@ -101,9 +103,9 @@ fn again(
     cookies: &[u64],
     seen: &mut [bool],
 ) -> Result<Whole, CollectError> {
-    let mut index: Vec<(u64, u32)> = cookies.iter().copied().zip(0..).collect();
-    index.sort_unstable();
-    let mut again = Again { index, connections, seen };
+    let mut index: Vec<u32> = (0..).take(cookies.len()).collect();
+    index.sort_unstable_by_key(|&at| cookies[at as usize]);
+    let mut again = Again { cookies, index, connections, seen };
     let read = || {
         let take = |block: &[u8], again: &mut Again<'_>| again.take(block);
         sock_diag::read::each_block(&mut again, &mut Buffer::new(), take)

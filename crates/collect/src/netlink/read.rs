@@ -48,16 +48,23 @@ pub(crate) fn dump<S>(
     restart: impl Fn(&mut S),
     parse: impl Fn(&[u8], &mut S) -> Result<Block, NetlinkError>,
 ) -> Result<Whole, NetlinkError> {
-    for repeat in 0..=REPEATS {
-        if repeat > 0 {
-            restart(state);
+    until_whole(state, restart, |state| {
+        once(protocol, kind, request, buffer, |block| parse(block, state))
+    })
+}
+
+fn until_whole<S>(
+    state: &mut S,
+    restart: impl Fn(&mut S),
+    mut once: impl FnMut(&mut S) -> Result<Whole, NetlinkError>,
+) -> Result<Whole, NetlinkError> {
+    for _ in 0..REPEATS {
+        if once(state)? == Whole::Yes {
+            return Ok(Whole::Yes);
         }
-        match once(protocol, kind, request, buffer, |block| parse(block, state))? {
-            Whole::Yes => return Ok(Whole::Yes),
-            Whole::No => {}
-        }
+        restart(state);
     }
-    Ok(Whole::No)
+    once(state)
 }
 
 fn once(
@@ -114,4 +121,42 @@ fn framed(kind: u16, request: &[u8]) -> Vec<u8> {
     bytes.extend([0; 8]); // Sequence and port: the socket carries one request only.
     bytes.extend(request);
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dump_that_is_not_whole_is_asked_for_again_and_then_said_to_be_a_part() {
+        for (whole_at, expected, asked) in
+            [(1, Whole::Yes, 1), (2, Whole::Yes, 2), (3, Whole::Yes, 3), (4, Whole::No, 3)]
+        {
+            let mut times = 0;
+            let mut rows = Vec::new();
+            let said = until_whole(&mut rows, Vec::clear, |rows| {
+                times += 1;
+                rows.push(times);
+                Ok(if times == whole_at { Whole::Yes } else { Whole::No })
+            });
+            assert_eq!(said.unwrap(), expected, "whole at {whole_at}");
+            // Only what the last one gave.
+            assert_eq!((times, rows), (asked, vec![asked]), "whole at {whole_at}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_the_kernel_does_not_know_is_refused() {
+        let unknown = 0x7fff;
+        let dumped = dump(
+            Some(rustix::net::netlink::SOCK_DIAG),
+            unknown,
+            &[],
+            &mut Buffer::new(),
+            &mut (),
+            |()| {},
+            |block, ()| super::super::parse::each_message(block, |_, _| Ok(())),
+        );
+        assert!(matches!(dumped, Err(NetlinkError::Refused { .. })), "{dumped:?}");
+    }
 }

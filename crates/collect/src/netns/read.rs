@@ -15,7 +15,7 @@ use rustix::{
     process::geteuid,
     thread::{LinkNameSpaceType, move_into_link_name_space},
 };
-use stillopen_model::{Gap, Namespace};
+use stillopen_model::Namespace;
 
 use super::parse::namespace_inode;
 use crate::{CollectError, Namespaces, process::read::pids};
@@ -56,8 +56,16 @@ pub(crate) fn sees_every_pid() -> bool {
         .is_ok_and(|link| link.as_os_str().as_bytes() == FIRST_PID_NAMESPACE)
 }
 
+/// What there is.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    pub places: Vec<Place>,
+    /// How many processes did not let their namespace be seen.
+    pub hidden: u32,
+}
+
 /// The namespaces that `which` means, this thread's first.
-pub(crate) fn list(which: &Namespaces, gaps: &mut Vec<Gap>) -> Result<Vec<Place>, CollectError> {
+pub(crate) fn list(which: &Namespaces) -> Result<Listed, CollectError> {
     let here =
         inode_of(OWN.as_ref()).map_err(|cause| CollectError::Proc { path: OWN.into(), cause })?;
     let host = (geteuid().is_root() && sees_every_pid())
@@ -69,7 +77,9 @@ pub(crate) fn list(which: &Namespaces, gaps: &mut Vec<Gap>) -> Result<Vec<Place>
         Place { name, inode, is_host, path: (inode != here).then_some(path) }
     };
     match which {
-        Namespaces::This => Ok(vec![place("this".to_owned(), here, OWN.into())]),
+        Namespaces::This => {
+            Ok(Listed { places: vec![place("this".to_owned(), here, OWN.into())], hidden: 0 })
+        }
         Namespaces::Named(name) => {
             let (shown, path) = resolve(name)?;
             let inode = namespace_file(&path).and_then(|file| inode(&file)).map_err(|cause| {
@@ -80,7 +90,7 @@ pub(crate) fn list(which: &Namespaces, gaps: &mut Vec<Gap>) -> Result<Vec<Place>
                     CollectError::Enter { name: name.clone(), cause }
                 }
             })?;
-            Ok(vec![place(shown, inode, path)])
+            Ok(Listed { places: vec![place(shown, inode, path)], hidden: 0 })
         }
         Namespaces::All => {
             let mut seen = HashSet::from([here]);
@@ -105,17 +115,8 @@ pub(crate) fn list(which: &Namespaces, gaps: &mut Vec<Gap>) -> Result<Vec<Place>
                     Ok(_) | Err(_) => {}
                 }
             }
-            if hidden > 0 {
-                gaps.push(Gap {
-                    source: "namespace".to_owned(),
-                    reason: format!(
-                        "the network namespaces of {hidden} processes of other users are not visible"
-                    ),
-                    how: "run as root (sudo)".to_owned(),
-                });
-            }
             places.insert(0, place(own_name, here, OWN.into()));
-            Ok(places)
+            Ok(Listed { places, hidden })
         }
     }
 }
@@ -198,17 +199,47 @@ mod tests {
             ("/proc/self/status", "it is not a namespace"),
             ("", "no file of this name"),
         ] {
-            let error = list(&Namespaces::Named(name.to_owned()), &mut Vec::new()).unwrap_err();
+            let error = list(&Namespaces::Named(name.to_owned())).unwrap_err();
             assert!(error.to_string().contains(said), "{name}: {error}");
         }
     }
 
     #[test]
     fn this_threads_namespace_needs_no_visit() {
-        let by_path = list(&Namespaces::Named(OWN.to_owned()), &mut Vec::new()).unwrap();
-        let this = list(&Namespaces::This, &mut Vec::new()).unwrap();
+        let by_path = list(&Namespaces::Named(OWN.to_owned())).unwrap().places;
+        let this = list(&Namespaces::This).unwrap().places;
         assert_eq!((by_path[0].inode, &by_path[0].path), (this[0].inode, &None));
-        let all = list(&Namespaces::All, &mut Vec::new()).unwrap();
+        let all = list(&Namespaces::All).unwrap().places;
         assert_eq!(all[0].inode, this[0].inode);
+    }
+
+    /// A new namespace has the kernel's defaults, whatever this one has, and its own sysctl folder.
+    #[test]
+    fn a_visit_reads_there_and_leaves_this_thread_here() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let there = thread::spawn(move || {
+            // SAFETY: a thread's network namespace is nothing that memory safety depends on.
+            unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }
+                .expect("this test makes a network namespace: it needs root");
+            fs::write("/proc/sys/net/ipv4/tcp_keepalive_time", "77").unwrap();
+            let tid = rustix::thread::gettid().as_raw_nonzero();
+            tell.send(format!("/proc/self/task/{tid}/ns/net")).unwrap();
+            released.recv().unwrap_err();
+        });
+        let before = inode_of(OWN.as_ref()).unwrap();
+        let path = told.recv().unwrap();
+        let place = list(&Namespaces::Named(path)).unwrap().places.remove(0);
+        let read = || (inode_of(OWN.as_ref()).unwrap(), crate::sysctl::read::sysctls().unwrap());
+        let (inode, sysctls) = visit(&place, read).unwrap();
+        assert_eq!(inode, place.inode);
+        assert_eq!(sysctls.keepalive_time_s, 77);
+        assert_eq!(inode_of(OWN.as_ref()).unwrap(), before);
+        assert_ne!(before, place.inode);
+
+        drop(release);
+        there.join().unwrap();
+        let gone = visit(&place, || ()).unwrap_err();
+        assert_eq!(gone.kind(), io::ErrorKind::NotFound, "{gone}");
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Owners {
     /// How many sockets with an owner did not let their options be read.
     pub refused: u32,
     /// The sockets asked for beside the connections, with their owners. Sorted.
-    others: Vec<(u32, Option<u32>)>,
+    pub others: Vec<(u32, Option<u32>)>,
 }
 
 impl Owners {

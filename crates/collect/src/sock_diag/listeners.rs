@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::wire::{DiagMessage, INET_DIAG_SKV6ONLY, INET6, LISTEN, SOCK_DIAG_BY_FAMILY};
+use super::wire::{DiagMessage, GET_TCP_SOCKETS, INET_DIAG_SKV6ONLY, INET6, LISTEN};
 use crate::netlink::{Attributes, Block, NetlinkError, each_message};
 
 const ANY4: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -16,7 +16,7 @@ impl Listeners {
     /// Takes one block of a dump of listeners.
     pub(crate) fn take(&mut self, block: &[u8]) -> Result<Block, NetlinkError> {
         each_message(block, |kind, body| {
-            if kind != SOCK_DIAG_BY_FAMILY {
+            if kind != GET_TCP_SOCKETS {
                 return Ok(());
             }
             let (message, attributes) = DiagMessage::split(body)?;
@@ -45,10 +45,6 @@ impl Listeners {
 
     pub(crate) fn clear(&mut self) {
         self.0.clear();
-    }
-
-    pub(crate) fn append(&mut self, mut others: Self) {
-        self.0.append(&mut others.0);
     }
 
     pub(crate) fn ready(&mut self) {

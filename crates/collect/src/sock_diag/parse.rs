@@ -6,7 +6,7 @@ use stillopen_model::{Connection, Keepalive, KeepaliveTimes, OnHost, Role, State
 
 use super::{
     Listeners,
-    wire::{DiagMessage, INET_DIAG_INFO, Info, SOCK_DIAG_BY_FAMILY},
+    wire::{DiagMessage, GET_TCP_SOCKETS, INET_DIAG_INFO, Info},
 };
 use crate::{
     Filter,
@@ -97,7 +97,7 @@ pub(crate) fn each_socket(
     mut each: impl FnMut(Socket),
 ) -> Result<Block, NetlinkError> {
     each_message(block, |kind, body| {
-        if kind != SOCK_DIAG_BY_FAMILY {
+        if kind != GET_TCP_SOCKETS {
             return Ok(());
         }
         let (message, attributes) = DiagMessage::split(body)?;

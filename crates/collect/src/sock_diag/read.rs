@@ -4,19 +4,19 @@ use rustix::net::netlink::SOCK_DIAG;
 
 use super::{
     Listeners, Sockets, View,
-    wire::{INET, INET_DIAG_INFO, INET6, LISTEN, SOCK_DIAG_BY_FAMILY},
+    wire::{GET_TCP_SOCKETS, INET_DIAG_INFO, LISTEN},
 };
 use crate::netlink::{
     Block, NetlinkError,
     read::{Buffer, Whole, dump},
 };
 
-/// `sizeof(struct inet_diag_req_v2)`
-const REQUEST: usize = 56;
-/// `IPPROTO_TCP`
-const TCP: u8 = 6;
+/// `sizeof(struct inet_diag_req)`
+const REQUEST: usize = 60;
 /// ESTABLISHED, `SYN_SENT`, `FIN_WAIT1`, `FIN_WAIT2`, `CLOSE_WAIT`: a program can hang in these.
 const CONNECTION_STATES: u32 = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 8;
+/// The bit of `INET_DIAG_INFO` in `idiag_ext`.
+const WITH_INFO: u8 = 1 << (INET_DIAG_INFO - 1);
 
 /// Adds the namespace's connections, IPv4 and IPv6, to `into`.
 pub(crate) fn connections(
@@ -24,79 +24,48 @@ pub(crate) fn connections(
     view: &View<'_>,
     buffer: &mut Buffer,
 ) -> Result<Whole, NetlinkError> {
-    let mut whole = Whole::Yes;
-    for family in [INET, INET6] {
-        let start = into.mark();
-        let restart = |sockets: &mut Sockets| sockets.back_to(start);
-        if family_of(family, into, buffer, restart, |block, into| into.take(block, view))?
-            == Whole::No
-        {
-            whole = Whole::No;
-        }
-    }
-    Ok(whole)
+    let start = into.mark();
+    let restart = |sockets: &mut Sockets| sockets.back_to(start);
+    let take = |block: &[u8], sockets: &mut Sockets| sockets.take(block, view);
+    tcp_dump(CONNECTION_STATES, WITH_INFO, into, buffer, restart, take)
 }
 
-/// Hands each block of the dumps of the namespace's connections to `take`. A dump that has to be asked
+/// Hands each block of the dump of the namespace's connections to `take`. A dump that has to be asked
 /// for again gives the same sockets again.
 pub(crate) fn each_block<S>(
     state: &mut S,
     buffer: &mut Buffer,
     take: impl Fn(&[u8], &mut S) -> Result<Block, NetlinkError>,
 ) -> Result<Whole, NetlinkError> {
-    let mut whole = Whole::Yes;
-    for family in [INET, INET6] {
-        if family_of(family, state, buffer, |_| {}, &take)? == Whole::No {
-            whole = Whole::No;
-        }
-    }
-    Ok(whole)
+    tcp_dump(CONNECTION_STATES, WITH_INFO, state, buffer, |_| {}, take)
 }
 
-fn family_of<S>(
-    family: u8,
+/// The namespace's listeners. A list that changed under the dump marks a few roles wrongly at worst,
+/// those of connections that are as new.
+pub(crate) fn listeners(buffer: &mut Buffer) -> Result<Listeners, NetlinkError> {
+    let mut found = Listeners::default();
+    let take = |block: &[u8], listeners: &mut Listeners| listeners.take(block);
+    tcp_dump(1 << LISTEN, 0, &mut found, buffer, Listeners::clear, take)?;
+    found.ready();
+    Ok(found)
+}
+
+fn tcp_dump<S>(
+    states: u32,
+    extensions: u8,
     state: &mut S,
     buffer: &mut Buffer,
     restart: impl Fn(&mut S),
     take: impl Fn(&[u8], &mut S) -> Result<Block, NetlinkError>,
 ) -> Result<Whole, NetlinkError> {
-    dump(
-        Some(SOCK_DIAG),
-        SOCK_DIAG_BY_FAMILY,
-        &request(family, CONNECTION_STATES, 1 << (INET_DIAG_INFO - 1)),
-        buffer,
-        state,
-        restart,
-        take,
-    )
+    let request = request(states, extensions);
+    dump(Some(SOCK_DIAG), GET_TCP_SOCKETS, &request, buffer, state, restart, take)
 }
 
-/// The namespace's listeners.
-pub(crate) fn listeners(buffer: &mut Buffer) -> Result<Listeners, NetlinkError> {
-    let mut all = Listeners::default();
-    for family in [INET, INET6] {
-        let mut these = Listeners::default();
-        // A list that changed under the dump marks a few roles wrongly at worst, and for connections
-        // that are as new.
-        dump(
-            Some(SOCK_DIAG),
-            SOCK_DIAG_BY_FAMILY,
-            &request(family, 1 << LISTEN, 0),
-            buffer,
-            &mut these,
-            Listeners::clear,
-            |block, listeners| listeners.take(block),
-        )?;
-        all.append(these);
-    }
-    all.ready();
-    Ok(all)
-}
-
-/// `struct inet_diag_req_v2`: every address and port, by family, states and extensions.
-fn request(family: u8, states: u32, extensions: u8) -> [u8; REQUEST] {
+/// `struct inet_diag_req`: every address and port, by states and extensions.
+fn request(states: u32, extensions: u8) -> [u8; REQUEST] {
     let mut bytes = [0; REQUEST];
-    bytes[..3].copy_from_slice(&[family, TCP, extensions]);
-    bytes[4..8].copy_from_slice(&states.to_ne_bytes());
+    bytes[3] = extensions;
+    bytes[52..56].copy_from_slice(&states.to_ne_bytes());
     bytes
 }

@@ -9,14 +9,13 @@ use stillopen_model::{Counters, State, Timer};
 
 use crate::netlink::{NetlinkError, u32_at, u64_at};
 
-/// `SOCK_DIAG_BY_FAMILY`
-pub(crate) const SOCK_DIAG_BY_FAMILY: u16 = 20;
+/// `TCPDIAG_GETSOCK`. Unlike `SOCK_DIAG_BY_FAMILY` it gives IPv4 and IPv6 in one walk of the table
+/// (`inet_diag_dump_compat` sets `AF_UNSPEC`); the messages are the same.
+pub(crate) const GET_TCP_SOCKETS: u16 = 18;
 /// `INET_DIAG_INFO`
 pub(crate) const INET_DIAG_INFO: u16 = 2;
 /// `INET_DIAG_SKV6ONLY`
 pub(crate) const INET_DIAG_SKV6ONLY: u16 = 11;
-/// `AF_INET`
-pub(crate) const INET: u8 = 2;
 /// `AF_INET6`
 pub(crate) const INET6: u8 = 10;
 /// `TCP_LISTEN` (`include/net/tcp_states.h`)
