@@ -36,6 +36,7 @@ pub(crate) const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 /// A client and a server, each in a namespace of its own.
 pub(crate) struct Scene {
+    number: u8,
     pub(crate) client: Netns,
     pub(crate) server: Netns,
     /// The program's working folder: what `stillopen.toml` it finds is the test's choice.
@@ -70,7 +71,7 @@ impl Scene {
             server.enter(|| TcpListener::bind(address)).expect("listen in the server's namespace")
         });
         let folder = tempfile::tempdir().expect("make a folder");
-        let scene = Self { client, server, folder, listeners };
+        let scene = Self { number: n, client, server, folder, listeners };
         scene.configure("");
         scene
     }
@@ -80,6 +81,13 @@ impl Scene {
         let listener = &self.listeners[usize::from(family == Family::V6)];
         let address = listener.local_addr().expect("a listener has an address");
         Connection::new(self.client.enter(|| TcpStream::connect(address)), listener)
+    }
+
+    /// A third namespace that has a loopback device only. There may be one at a time.
+    pub(crate) fn bystander(&self) -> Netns {
+        let netns = Netns::new(self.number, 3, "bystander");
+        ip(&format!("-n {} link set lo up\n", netns.name));
+        netns
     }
 
     /// Writes the `stillopen.toml` that the program finds first.
