@@ -134,3 +134,24 @@ fn a_report_starts_with_the_answer_and_ends_with_a_command() {
         assert!(last.contains("stillopen "), "{}: {last}", output.name);
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_last_command_of_a_report_is_one_that_runs() {
+    for output in &REPORTS {
+        let text = run(output);
+        let last = text.lines().last().expect("it says something");
+        let (_, command) = last.split_once("stillopen ").expect("it holds a command");
+        // What follows two blanks is said of the command. The wait is not the subject.
+        let command = command.split("  ").next().unwrap_or_default();
+        let command =
+            command.replace("30s", "1ms").replace("NAME", &std::process::id().to_string());
+        let said = Command::new(env!("CARGO_BIN_EXE_stillopen"))
+            .args(command.split(' '))
+            .current_dir(here())
+            .output()
+            .expect("start stillopen");
+        let stderr = String::from_utf8_lossy(&said.stderr);
+        assert_ne!(said.status.code(), Some(2), "{}: stillopen {command}: {stderr}", output.name);
+    }
+}
