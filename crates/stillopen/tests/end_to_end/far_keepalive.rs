@@ -57,9 +57,13 @@ fn only_what_nobody_keeps_alive_is_cut() {
     let both_ends = scene.check_all(&["--limit", "3s"]).report(1);
     let watched = scene.check_client(&["--limit", "3s", "--sample", "3s"]).report(1);
 
-    connections.iter().for_each(|of_family| seen_from_the_client_alone(&alone, of_family));
-    connections.iter().for_each(|of_family| seen_at_both_ends(&both_ends, of_family, &scene));
-    connections.iter().for_each(|of_family| watched_for_3s(&watched, of_family));
+    for of_family in &connections {
+        seen_from_the_client_alone(&alone, of_family);
+        seen_at_both_ends(&both_ends, of_family, &scene);
+    }
+    for of_family in &connections {
+        watched_for_3s(&watched, of_family);
+    }
 }
 
 fn seen_from_the_client_alone(report: &Report, connections: &Connections) {
