@@ -161,13 +161,13 @@ pub fn diagnose(snapshot: &Snapshot) -> Vec<Diagnosis> {
     snapshot.connections.iter().map(|c| context.diagnose_one(c)).collect()
 }
 
-/// Diagnoses connections as if they stood in `snapshot`, one at a time.
-pub(crate) fn diagnose_changed(
-    snapshot: &Snapshot,
-    changed: impl Iterator<Item = Connection>,
-) -> Vec<Diagnosis> {
+/// The verdicts of connections as if they stood in `snapshot`, one at a time.
+pub(crate) fn verdicts_of_changed<'a>(
+    snapshot: &'a Snapshot,
+    changed: impl Iterator<Item = Connection> + 'a,
+) -> impl Iterator<Item = Verdict> + 'a {
     let context = Context::new(snapshot);
-    changed.map(|c| context.diagnose_one(&c)).collect()
+    changed.map(move |c| context.verdict(&c, &mut socket_findings(&c)).0)
 }
 
 /// What all connections of a snapshot share.
@@ -212,22 +212,23 @@ impl<'a> Context<'a> {
         }
         let Some(quiet) = c.quiet() else { return unknown(Missing::Stamps) };
 
-        let limits = || path::limits_of(c, &self.snapshot.limits);
-        let standing = || limits().filter(|(_, limit)| !contradicts(c, limit, quiet));
-        findings.insert_if(
-            limits().any(|(_, limit)| contradicts(c, limit, quiet)),
-            Finding::LimitContradicted,
-        );
-
+        let mut deciding = [Deciding::None; 3];
+        for (index, limit) in path::limits_of(c, &self.snapshot.limits) {
+            if contradicts(c, limit, quiet) {
+                findings.insert(Finding::LimitContradicted);
+            } else {
+                deciding[limit.refreshed_by as usize].consider(c, index, limit);
+            }
+        }
         let mut decided = unknown(Missing::Limit);
-        for refresh in [Refresh::AnyPacket, Refresh::PayloadOnly, Refresh::Unknown] {
-            let (verdict, index) = match path::deciding(c, standing(), refresh) {
+        for deciding in deciding {
+            let (verdict, index) = match deciding {
                 Deciding::None => continue,
                 Deciding::PhaseUnknown(index) => {
                     (Verdict::Unknown { missing: Missing::HalfClosedTimeout }, index)
                 }
                 Deciding::Limit(index, limit, timeout) => {
-                    let verdict = match refresh {
+                    let verdict = match limit.refreshed_by {
                         Refresh::AnyPacket | Refresh::Unknown => {
                             self.under_any_packet(c, limit, timeout, quiet)
                         }

@@ -242,7 +242,12 @@ impl FindingSet {
 
     /// Those that are there, in the order of [`Finding::all`].
     pub fn iter(self) -> impl Iterator<Item = Finding> {
-        Finding::all().filter(move |finding| self.contains(*finding))
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let row = ROWS.get(left.trailing_zeros() as usize)?;
+            left &= left - 1;
+            Some(row.finding)
+        })
     }
 }
 

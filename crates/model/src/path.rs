@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Connection, IdleLimit, OnHost, Refresh, Role, State};
+use crate::{Connection, IdleLimit, OnHost, Role, State};
 
 /// Whether nothing that could forget the connection lies between its ends: both are in one network
 /// namespace, and no limit names the peer.
@@ -28,8 +28,9 @@ pub(crate) fn limits_of<'a>(
     (0..).zip(limits).filter(|(_, limit)| limit.selector.matches(c.peer.ip(), c.role))
 }
 
-/// The limit that decides among those that `refresh` keeps from expiring: the smallest for the state of
-/// the connection.
+/// The limit that decides among those that one kind of packet refreshes: the smallest for the state of the
+/// connection.
+#[derive(Clone, Copy)]
 pub(crate) enum Deciding<'a> {
     /// No such limit is on the path.
     None,
@@ -39,22 +40,16 @@ pub(crate) enum Deciding<'a> {
     Limit(u32, &'a IdleLimit, Duration),
 }
 
-/// The smallest of `limits` that is refreshed by `refresh`, for the state of `c`.
-pub(crate) fn deciding<'a>(
-    c: &Connection,
-    limits: impl Iterator<Item = (u32, &'a IdleLimit)>,
-    refresh: Refresh,
-) -> Deciding<'a> {
-    let mut best = Deciding::None;
-    for (index, limit) in limits.filter(|(_, limit)| limit.refreshed_by == refresh) {
-        match (timeout_in_state(c, limit), &best) {
-            (None, Deciding::None) => best = Deciding::PhaseUnknown(index),
-            (Some(timeout), Deciding::Limit(_, _, smallest)) if timeout >= *smallest => {}
-            (Some(timeout), _) => best = Deciding::Limit(index, limit, timeout),
+impl<'a> Deciding<'a> {
+    /// Takes one more limit of the path into account.
+    pub(crate) fn consider(&mut self, c: &Connection, index: u32, limit: &'a IdleLimit) {
+        match (timeout_in_state(c, limit), &self) {
+            (None, Self::None) => *self = Self::PhaseUnknown(index),
+            (Some(timeout), Self::Limit(_, _, smallest)) if timeout >= *smallest => {}
+            (Some(timeout), _) => *self = Self::Limit(index, limit, timeout),
             (None, _) => {}
         }
     }
-    best
 }
 
 /// The idle timeout of `limit` for the state that `c` is in; `None`: it is half-closed, and what the

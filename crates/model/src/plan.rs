@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     Connection, Diagnosis, Finding, IdleLimit, Keepalive, KeepaliveValues, KernelHz, Refresh,
-    Snapshot, Timer, Verdict, diagnose::diagnose_changed,
+    Snapshot, Timer, Verdict, diagnose::verdicts_of_changed,
 };
 
 /// The advice wherever the limit allows it: survives two lost probes where the limit is above 120 s plus
@@ -119,17 +119,20 @@ pub fn recommended_keepalive(idle_timeout: Duration, hz: KernelHz) -> Option<Kee
         .or_else(|| Some(shortest).filter(|values| fits(values, 0)))
 }
 
-/// What the connections of a planned remedy would be diagnosed as after it; `None` where it is not for a
+/// The verdicts of a planned remedy's connections after it, in their order; `None` where it is not for a
 /// socket option to do, so that nothing can be promised.
 #[must_use]
-pub fn predict(snapshot: &Snapshot, planned: &Planned) -> Option<Vec<Diagnosis>> {
+pub fn predict<'a>(
+    snapshot: &'a Snapshot,
+    planned: &'a Planned,
+) -> Option<impl Iterator<Item = Verdict> + 'a> {
     let Remedy::EnableKeepalive(values) = planned.remedy else { return None };
     let changed = planned
         .connections
         .iter()
         .filter_map(|&index| snapshot.connections.get(index as usize))
-        .map(|c| with_keepalive(c, values));
-    Some(diagnose_changed(snapshot, changed))
+        .map(move |c| with_keepalive(c, values));
+    Some(verdicts_of_changed(snapshot, changed))
 }
 
 /// The connection after keepalive was turned on with `TCP_KEEPIDLE` set last: its first probe is due

@@ -15,6 +15,8 @@ const LEVEL_FACTOR: u64 = 8;
 /// `LVL_DEPTH` at HZ > 100. A longer delay is shortened to the last level.
 const LEVELS: u32 = 9;
 
+const NANOS: u64 = 1_000_000_000;
+
 /// The values of `CONFIG_HZ` that kernels are built with.
 const USUAL_HZ: [u32; 4] = [100, 250, 300, 1000];
 
@@ -45,9 +47,9 @@ impl KernelHz {
 #[must_use]
 pub fn wheel_slack(delay: Duration, hz: u32) -> Duration {
     let hz = u64::from(hz.max(1));
-    let jiffies =
-        u64::try_from(delay.as_nanos() * u128::from(hz) / 1_000_000_000).unwrap_or(u64::MAX);
-    Duration::from_nanos(granularity(jiffies).saturating_mul(1_000_000_000 / hz))
+    let of_fraction = u64::from(delay.subsec_nanos()) * hz / NANOS;
+    let jiffies = delay.as_secs().saturating_mul(hz).saturating_add(of_fraction);
+    Duration::from_nanos(granularity(jiffies).saturating_mul(NANOS / hz))
 }
 
 /// The largest [`wheel_slack`] over the tick rates that kernels are usually built with.

@@ -186,16 +186,13 @@ struct FindingRow {
 }
 
 fn findings(report: &Report<'_>) -> Vec<FindingRow> {
-    let row = |finding: Finding| {
-        let has = |row: &&u32| report.row(**row).1.findings.contains(finding);
-        FindingRow {
-            id: finding.id(),
-            connections: report.rows.iter().filter(has).count(),
-            title: finding.title(),
-            cure: finding.cure(),
-        }
+    let row = |&(finding, connections): &(Finding, usize)| FindingRow {
+        id: finding.id(),
+        connections,
+        title: finding.title(),
+        cure: finding.cure(),
     };
-    Finding::all().map(row).filter(|row| row.connections > 0).collect()
+    report.findings.iter().map(row).collect()
 }
 
 /// One element of `advice`.

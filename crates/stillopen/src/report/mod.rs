@@ -10,7 +10,7 @@ pub(crate) mod words;
 use std::time::Duration;
 
 use stillopen_model::{
-    Connection, Diagnosis, OnHost, Planned, Snapshot, Verdict, is_local, plan, predict,
+    Connection, Diagnosis, Finding, OnHost, Planned, Snapshot, Verdict, is_local, plan, predict,
 };
 
 /// A diagnosed snapshot.
@@ -21,6 +21,8 @@ pub(crate) struct Report<'a> {
     pub(crate) rows: Vec<u32>,
     pub(crate) left_out: LeftOut,
     pub(crate) counts: Counts,
+    /// The findings that there are, each with how many connections have it.
+    pub(crate) findings: Vec<(Finding, usize)>,
     pub(crate) proposals: Vec<Proposal>,
     pub(crate) repeat: Repeat,
 }
@@ -93,14 +95,20 @@ impl<'a> Report<'a> {
                 planned.connections.retain(|index| rows.binary_search(index).is_ok());
                 (!planned.connections.is_empty()).then_some(planned)
             })
-            .map(|planned| {
-                let after = |diagnoses: Vec<Diagnosis>| {
-                    Counts::of(diagnoses.iter().map(|diagnosis| diagnosis.verdict))
-                };
-                Proposal { predicted: predict(snapshot, &planned).map(after), planned }
+            .map(|planned| Proposal {
+                predicted: predict(snapshot, &planned).map(Counts::of),
+                planned,
             })
             .collect();
-        Self { snapshot, diagnoses, rows, left_out, counts, proposals, repeat }
+        let mut findings: Vec<(Finding, usize)> =
+            Finding::all().map(|finding| (finding, 0)).collect();
+        for &row in &rows {
+            for finding in diagnoses[row as usize].findings.iter() {
+                findings[finding as usize].1 += 1;
+            }
+        }
+        findings.retain(|(_, n)| *n > 0);
+        Self { snapshot, diagnoses, rows, left_out, counts, findings, proposals, repeat }
     }
 
     /// A reported connection with its diagnosis.

@@ -63,8 +63,8 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
     text.push_str(&wrap(&answer, 0));
 
     let mut rows = if all { report.rows.clone() } else { unprotected };
-    rows.sort_by_key(|&row| std::cmp::Reverse(report.row(row).0.quiet()));
     let shown = if all { rows.len() } else { rows.len().min(ROWS_SHOWN) };
+    first(&mut rows, shown, |row| std::cmp::Reverse(report.row(row).0.quiet()));
     if shown > 0 {
         writeln!(text)?;
         text.push_str(&table(report, &rows[..shown], Last::CommonLimits));
@@ -103,8 +103,8 @@ fn with_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result
     text.push_str(&wrap(&headline(report), 0));
     let mut rows: Vec<u32> =
         report.rows.iter().copied().filter(|&row| all || is_news(report.row(row).1)).collect();
-    rows.sort_by_key(|&row| order(report.row(row).0, report.row(row).1));
     let shown = if all { rows.len() } else { rows.len().min(ROWS_SHOWN) };
+    first(&mut rows, shown, |row| order(report.row(row).0, report.row(row).1));
     if shown > 0 {
         writeln!(text)?;
         text.push_str(&table(report, &rows[..shown], Last::Verdict));
@@ -121,6 +121,15 @@ fn with_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result
     findings(report, text);
     left_out_and_gaps(report, text)?;
     advice(report, text)
+}
+
+/// Puts the `shown` rows with the smallest keys first, in order; the rest, which may be a million, is not
+/// sorted.
+fn first<K: Ord>(rows: &mut [u32], shown: usize, key: impl Fn(u32) -> K) {
+    if shown > 0 && shown < rows.len() {
+        rows.select_nth_unstable_by_key(shown - 1, |&row| (key(row), row));
+    }
+    rows[..shown].sort_unstable_by_key(|&row| (key(row), row));
 }
 
 /// The first line: the answer.
@@ -382,14 +391,10 @@ pub(crate) fn describe(limit: &IdleLimit) -> String {
 }
 
 fn findings(report: &Report<'_>, text: &mut String) {
-    for finding in Finding::all() {
-        let has = |row: &&u32| report.row(**row).1.findings.contains(finding);
-        let n = report.rows.iter().filter(has).count();
-        if n > 0 {
-            text.push_str(&wrap(&words::finding_line(finding, n), 4));
-            if finding != Finding::KeepaliveOff {
-                text.push_str(&wrap(&format!("    → {}.", finding.cure()), 6));
-            }
+    for &(finding, n) in &report.findings {
+        text.push_str(&wrap(&words::finding_line(finding, n), 4));
+        if finding != Finding::KeepaliveOff {
+            text.push_str(&wrap(&format!("    → {}.", finding.cure()), 6));
         }
     }
 }
