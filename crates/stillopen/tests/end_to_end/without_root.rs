@@ -1,6 +1,6 @@
 //! As another user, without root: the same verdicts for that user's own sockets, and what is missing said.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, process::Command};
 
 use crate::{
     holder::{AS_NOBODY, Holder},
@@ -21,13 +21,16 @@ fn check(scene: &Scene, args: &[&str]) -> Program {
 }
 
 /// A copy of the program that every user may run, in a folder that every user may enter.
+///
+/// Another process writes it: a process that a test beside this one starts would inherit our descriptor for
+/// a moment, and a file that is open for writing can't be run.
 fn copy(scene: &Scene) -> PathBuf {
     let path = scene.path("stillopen");
-    let everybody = || fs::Permissions::from_mode(0o755);
-    fs::copy(STILLOPEN, &path).expect("copy the program");
-    for path in [&path, scene.folder.path()] {
-        fs::set_permissions(path, everybody()).expect("let everybody in");
-    }
+    let mut install = Command::new("install");
+    let status = install.args(["-m", "755", STILLOPEN]).arg(&path).status();
+    assert!(status.expect("start install").success(), "copy the program");
+    let folder = scene.folder.path();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("let everybody in");
     path
 }
 
@@ -124,7 +127,7 @@ fn what_needs_root_is_an_error_that_says_so() {
     let root = std::process::id().to_string();
     for args in [["--pid", &root], ["--netns", &root]] {
         let said = check(&scene, &args).run();
-        assert_eq!((said.status, said.stdout.as_str()), (2, ""), "{args:?}");
+        assert_eq!((said.status, said.stdout.as_str()), (2, ""), "{args:?}: {}", said.stderr);
         assert!(said.stderr.contains(&root) && said.stderr.contains("root"), "{}", said.stderr);
     }
 }
