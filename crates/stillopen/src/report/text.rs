@@ -11,7 +11,7 @@ use stillopen_model::{
 };
 
 use super::{
-    Proposal, Report,
+    Proposal, Repeat, Report,
     table::{Column, Shrink, lay_out, wrap},
     words,
 };
@@ -444,11 +444,13 @@ fn advice(report: &Report<'_>, text: &mut String) -> fmt::Result {
         let missing = Verdict::Unknown { missing: Missing::PeerKeepalive };
         report.row(row).1.verdict == missing
     });
-    let options = &report.options;
+    let Repeat { options, from } = &report.repeat;
     if asks_for_sample {
-        writeln!(text, "Settle what the peer does:  stillopen check{options} --sample 30s")
+        // A saved snapshot can't be looked at a second time.
+        let there = if from.is_empty() { "" } else { ", on its host" };
+        writeln!(text, "Settle what the peer does{there}:  stillopen check{options} --sample 30s")
     } else {
-        writeln!(text, "Look again:  stillopen check{options}")
+        writeln!(text, "Look again:  stillopen check{options}{from}")
     }
 }
 
