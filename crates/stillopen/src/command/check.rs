@@ -133,7 +133,8 @@ fn repeat(args: &CheckArgs) -> Repeat {
     let options = options.concat();
     let from = args.from.as_deref().map(Path::to_string_lossy);
     let from = from.map(|path| format!(" --from {}", quoted(&path))).unwrap_or_default();
-    Repeat { options, from }
+    let filtered = args.pid.is_some() || !args.ports.is_empty() || !args.peers.is_empty();
+    Repeat { options, from, filtered }
 }
 
 /// A word for a POSIX shell.

@@ -33,6 +33,8 @@ pub(crate) struct Repeat {
     pub(crate) options: String,
     /// `--from FILE`; empty where this host was read.
     pub(crate) from: String,
+    /// Whether not all connections were asked for.
+    pub(crate) filtered: bool,
 }
 
 /// Connections that are not reported since nothing can forget them.
