@@ -1,6 +1,17 @@
 //! The incident in a laboratory: something on the way that forgets connections, ends that behave as Linux
 //! does, and scenario files that say what happens and what must come of it.
 //!
-//! Read first: `middlebox/mod.rs`, then `sim/mod.rs`, then `scenario.rs`.
+//! Read first: `middlebox/mod.rs`, then `scenario.rs`, then `sim/mod.rs`.
 
+pub mod embedded;
+pub mod kube_proxy;
 pub mod middlebox;
+mod path;
+
+pub mod result;
+pub mod run;
+pub mod scenario;
+mod sim;
+
+
+pub use sim::Errno;
