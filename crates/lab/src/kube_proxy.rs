@@ -106,7 +106,9 @@ pub enum KubeProxyError {
     #[error("kube-proxy configuration: mode {0:?} is not ipvs, iptables or nftables")]
     Mode(String),
     /// A duration that is none.
-    #[error("kube-proxy configuration: {field}: {text:?} is not a duration such as 0s, 350s, 15m0s")]
+    #[error(
+        "kube-proxy configuration: {field}: {text:?} is not a duration such as 0s, 350s, 15m0s"
+    )]
     Duration {
         /// Where it stands.
         field: &'static str,

@@ -7,11 +7,12 @@ pub mod embedded;
 pub mod kube_proxy;
 pub mod middlebox;
 mod path;
+pub mod render;
 
 pub mod result;
 pub mod run;
 pub mod scenario;
 mod sim;
-
+pub mod sweep;
 
 pub use sim::Errno;

@@ -89,9 +89,7 @@ fn expected_totals(scenario: &Scenario, options: &RunOptions) -> Option<Totals> 
     }
     match options.keepalive {
         None => Some(scenario.totals),
-        values => {
-            scenario.cure.filter(|cure| cure.keepalive.0 == values).map(|cure| cure.totals)
-        }
+        values => scenario.cure.filter(|cure| cure.keepalive.0 == values).map(|cure| cure.totals),
     }
 }
 
@@ -112,9 +110,10 @@ fn failed_totals(totals: &Totals, result: &RunResult) -> Vec<String> {
 
 /// Whatever the options: an attempt is lost exactly when its entry died before its answer.
 fn unexplained(result: &RunResult) -> Vec<String> {
-    let odd = result.per_attempt.iter().filter(|attempt| {
-        (attempt.outcome == Outcome::Lost) != attempt.entry_lived_s.is_some()
-    });
+    let odd = result
+        .per_attempt
+        .iter()
+        .filter(|attempt| (attempt.outcome == Outcome::Lost) != attempt.entry_lived_s.is_some());
     odd.map(|attempt| {
         let (id, number, outcome) = (&attempt.id, attempt.attempt, attempt.outcome);
         format!("{id} attempt {number}: {outcome:?}, entry lived {:?}", attempt.entry_lived_s)

@@ -338,7 +338,9 @@ impl Scenario {
             let of_path = step.who == Who::Path;
             match step.does {
                 Does::Connect if step.who != Who::Client || step.connection != connections => {
-                    return Err(format!("step {number}: connections are numbered as clients connect"));
+                    return Err(format!(
+                        "step {number}: connections are numbered as clients connect"
+                    ));
                 }
                 Does::Connect => connections += 1,
                 Does::SetIdleTimeout { .. } if of_path => {}
@@ -351,9 +353,12 @@ impl Scenario {
                 _ => {}
             }
         }
-        let unknown = |expect: &&Expect| expect.who == Who::Path || expect.connection >= connections;
+        let unknown =
+            |expect: &&Expect| expect.who == Who::Path || expect.connection >= connections;
         match self.expect.iter().find(unknown) {
-            Some(expect) => Err(format!("no end of connection {} is {:?}", expect.connection, expect.who)),
+            Some(expect) => {
+                Err(format!("no end of connection {} is {:?}", expect.connection, expect.who))
+            }
             None => Ok(()),
         }
     }

@@ -35,7 +35,7 @@ enum Wake {
     /// The job's own timer for this attempt.
     OwnTimer(usize),
     /// The job sends this document again.
-    Retry(u32),
+    Retry { document: u32, number: u32 },
     /// The agent has the answer of a model call for this attempt.
     Thought(usize),
 }
@@ -124,7 +124,7 @@ impl Programs<'_> {
                 match wake {
                     Some(Wake::NextDocument) => self.next_document(),
                     Some(Wake::OwnTimer(attempt)) => self.own_timer(attempt),
-                    Some(Wake::Retry(document)) => self.send(document),
+                    Some(Wake::Retry { document, number }) => self.send(document, number),
                     Some(Wake::Thought(attempt)) => self.thought(attempt),
                     None => {}
                 }
@@ -163,13 +163,12 @@ impl Programs<'_> {
         if self.in_flight < self.incident.job.concurrency {
             if let Some(document) = self.unsent.pop_front() {
                 self.in_flight += 1;
-                self.send(document);
+                self.send(document, 1);
             }
         }
     }
 
-    fn send(&mut self, document: u32) {
-        let number = 1 + self.tries(document);
+    fn send(&mut self, document: u32, number: u32) {
         let from = self.path.client(self.attempts.len());
         let keepalive = client_keepalive(self.scenario, self.options);
         let client = self.world.connect(from, keepalive);
@@ -180,11 +179,6 @@ impl Programs<'_> {
         let draw = self.draw(document, number);
         self.attempts.push(Attempt::new(document, number, now, client, draw));
         self.wake(now + self.incident.job.timeout.0, Wake::OwnTimer(attempt));
-    }
-
-    fn tries(&self, document: u32) -> u32 {
-        let of = self.attempts.iter().filter(|attempt| attempt.document == document);
-        of.map(|attempt| attempt.number).max().unwrap_or_default()
     }
 
     /// How long each model call of an attempt takes: the extraction, then each review. More rounds take
@@ -266,7 +260,7 @@ impl Programs<'_> {
         // An error is answered at once; only silence waits for the forced retry.
         let at = if self.attempts[index].own_timer { forced.max(now) } else { now };
         self.log(Service::Job, index, Event::Retry { error: saw });
-        self.wake(at, Wake::Retry(document));
+        self.wake(at, Wake::Retry { document, number: number + 1 });
     }
 
     fn settled(&mut self) {
@@ -294,7 +288,8 @@ impl Programs<'_> {
             Seen::Error(errno) => errno.name(),
         };
         // After an answer that arrived, or the job's own timer, an end is no news of the path.
-        if attempt.outcome.is_none() || attempt.outcome == Some(Outcome::Lost) && !attempt.own_timer {
+        if attempt.outcome.is_none() || attempt.outcome == Some(Outcome::Lost) && !attempt.own_timer
+        {
             if attempt.forgot.is_some() && attempt.server_saw == "nothing" {
                 attempt.server_saw = saw;
             }

@@ -53,6 +53,17 @@ pub(crate) struct Crossing {
     pub(crate) payload: usize,
     /// When the entry would have died if this packet had not come; `None`: there was no entry.
     pub(crate) due: Option<Duration>,
+    /// What it met.
+    pub(crate) met: Met,
+}
+
+/// What a packet met at the middlebox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Met {
+    Translated,
+    Untranslated,
+    Dropped,
+    Answered,
 }
 
 #[derive(Debug)]
@@ -236,8 +247,18 @@ impl World {
     }
 
     fn at_middlebox(&mut self, from: Side, mut packet: Vec<u8>) {
-        self.note_crossing(from, &packet);
-        match self.middlebox.handle_packet(self.now, from, &mut packet) {
+        let crossing = self.crossing(from, &packet);
+        let fate = self.middlebox.handle_packet(self.now, from, &mut packet);
+        if let Some((client, crossing)) = crossing {
+            let met = match fate {
+                Fate::Forward { known: true } => Met::Translated,
+                Fate::Forward { known: false } => Met::Untranslated,
+                Fate::Drop(_) => Met::Dropped,
+                Fate::Answer(_) => Met::Answered,
+            };
+            self.crossings.entry(client).or_default().push(Crossing { met, ..crossing });
+        }
+        match fate {
             Fate::Forward { .. } => self.file_in(LINK, Event::AtEnd { packet, told: false }),
             Fate::Answer(packet) => self.file_in(LINK, Event::AtEnd { packet, told: false }),
             Fate::Drop(_) => {}
@@ -245,17 +266,18 @@ impl World {
         self.settle_middlebox();
     }
 
-    fn note_crossing(&mut self, from: Side, packet: &[u8]) {
-        let Ok(view) = View::parse(packet) else { return };
-        let Carried::Tcp(segment) = view.carried else { return };
+    /// Whose connection a packet is of, and what is known of it before it is handled.
+    fn crossing(&self, from: Side, packet: &[u8]) -> Option<(End, Crossing)> {
+        let view = View::parse(packet).ok()?;
+        let Carried::Tcp(segment) = view.carried else { return None };
         let client = match from {
             Side::Client => view.from(&segment),
             Side::Server => view.to(&segment),
         };
         let entry = self.middlebox.entry(client.into(), self.vip);
         let due = entry.map(|(_, due)| due).filter(|&due| due > self.now);
-        let crossing = Crossing { at: self.now, from, payload: segment.payload, due };
-        self.crossings.entry(client).or_default().push(crossing);
+        let (at, payload, met) = (self.now, segment.payload, Met::Dropped);
+        Some((client, Crossing { at, from, payload, due, met }))
     }
 
     /// A packet reaches the host that has its destination, if any has.

@@ -144,9 +144,10 @@ impl Timeline<'_> {
     fn send(&mut self, step: &Step, socket: SocketId, bytes: usize) {
         let refused = self.world.send(socket, bytes).err();
         let (connection, by, at) = (step.connection, step.who, self.world.now());
-        let before = self.sent.iter().filter(|sent| {
-            (sent.connection, sent.by, sent.refused) == (connection, by, None)
-        });
+        let before = self
+            .sent
+            .iter()
+            .filter(|sent| (sent.connection, sent.by, sent.refused) == (connection, by, None));
         let last_byte = before.map(|sent| sent.last_byte).max().unwrap_or_default() + bytes;
         self.sent.push(Sent { connection, by, at, last_byte, refused });
         if let Some(errno) = refused {
@@ -200,7 +201,8 @@ impl Timeline<'_> {
         for expect in &self.scenario.expect {
             result.failures.extend(self.failed(expect));
         }
-        result.per_attempt = (1..).zip(&self.sent).map(|(id, sent)| self.attempt(id, sent)).collect();
+        result.per_attempt =
+            (1..).zip(&self.sent).map(|(id, sent)| self.attempt(id, sent)).collect();
         let count = |outcome| result.per_attempt.iter().filter(|a| a.outcome == outcome).count();
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         result.answered = number(count(Outcome::Answered));
@@ -221,14 +223,11 @@ impl Timeline<'_> {
         let crossings = self.world.crossings(client);
         let crossing =
             crossings.iter().position(|c| c.at >= sent.at && c.from == by && c.payload > 0);
-        let silent = crossing.map_or(Duration::ZERO, |at| {
-            let before = at.checked_sub(1).map_or(Duration::ZERO, |before| crossings[before].at);
-            crossings[at].at - before
-        });
-        let due = crossing.and_then(|at| {
-            Some(crossings[at].due? - at.checked_sub(1).map_or(Duration::ZERO, |b| crossings[b].at))
-        });
-        let dead = connection.forgot.filter(|&(at, _)| crossing.is_some_and(|c| at <= crossings[c].at));
+        // A send that was refused never got there.
+        let at = crossing.map_or(sent.at, |at| crossings[at].at);
+        let last = crossings.iter().take_while(|c| c.at < at).last().map_or(sent.at, |c| c.at);
+        let due = crossing.and_then(|at| crossings[at].due).map(|due| due - last);
+        let dead = connection.forgot.filter(|&(dead, _)| dead <= at);
         let other = if sent.by == Who::Client { "server" } else { "client" };
         let arrived: usize = (self.saw.iter())
             .filter(|(_, saw)| (saw.connection, saw.who) == (sent.connection, other))
@@ -245,7 +244,7 @@ impl Timeline<'_> {
             id: format!("send-{id}"),
             attempt: 1,
             sent_s: sent.at.as_secs_f64(),
-            silent_s: silent.as_secs_f64(),
+            silent_s: (at - last).as_secs_f64(),
             agent_took_s: None,
             entry_lived_s: dead.map(|(at, last)| (at - last).as_secs_f64()),
             entry_due_s: due.map(|due| due.as_secs_f64()),
@@ -264,8 +263,7 @@ impl Timeline<'_> {
         let who = if expect.who == Who::Client { "client" } else { "server" };
         let seen: Vec<&Saw> = (self.saw.iter())
             .filter(|(at, saw)| {
-                (saw.connection, saw.who) == (expect.connection, who)
-                    && (from..=until).contains(at)
+                (saw.connection, saw.who) == (expect.connection, who) && (from..=until).contains(at)
             })
             .map(|(_, saw)| saw)
             .collect();

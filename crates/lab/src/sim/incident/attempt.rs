@@ -10,7 +10,7 @@ use stillopen_model::human;
 use crate::{
     middlebox::Side,
     result::{AttemptResult, LostEvent, LostRequest, Outcome, RunResult},
-    sim::{Crossing, SocketId, World},
+    sim::{Crossing, Met, SocketId, World},
 };
 
 /// The packets of one exchange follow each other within this; a probe or an answer comes later.
@@ -155,14 +155,18 @@ fn events(attempt: &Attempt, world: &World, result: &RunResult) -> Vec<(Duration
     events.push((asked, event("job", "sends the document", "last packet that crosses the node")));
     if let (Some(started), Some(received)) = (attempt.started, attempt.received) {
         let queued = started - received;
-        let note = if queued.is_zero() { String::new() } else { format!("it had queued {}", human(queued)) };
+        let note = if queued.is_zero() {
+            String::new()
+        } else {
+            format!("it had queued {}", human(queued))
+        };
         events.push((started, event("agent", "starts", &note)));
     }
     if let Some((last, at)) = attempt.forgot {
         let limit = Duration::from_secs_f64(result.path.idle_timeout_s);
         events.push((last + limit, event("node", &format!("{} of silence", human(limit)), "")));
         let note = match attempt.told_at_cut.len() {
-            0 => "sends nothing: no FIN, no RST; both ends ESTABLISHED".to_owned(),
+            0 => "sends no FIN, no RST; both ends are ESTABLISHED".to_owned(),
             told => format!("tells {told} ends"),
         };
         let lived = format!("drops the entry, {} old", human(at - last));
@@ -170,11 +174,25 @@ fn events(attempt: &Attempt, world: &World, result: &RunResult) -> Vec<(Duration
     }
     if let (Some(finished), Some(started)) = (attempt.finished, attempt.started) {
         let what = format!("answers, \"took {}\"", human(finished - started));
+        let told = attempt.server.is_some_and(|server| attempt.told_at_cut.contains(&server));
         let saw = match attempt.server_saw {
+            _ if told => "too late: it was told at the cut".to_owned(),
             "nothing" => "its program sees no error".to_owned(),
             error => format!("its program sees {error}"),
         };
         events.push((finished, event("agent", &what, &saw)));
+    }
+    if let Some(answer) = crossings.iter().find(|c| c.from == Side::Server && c.payload > 0) {
+        let (what, note) = match answer.met {
+            Met::Translated => ("passes the answer on", ""),
+            Met::Untranslated => (
+                "passes it on untranslated",
+                "from the pod's own address: the job's host resets it",
+            ),
+            Met::Dropped => ("drops the answer", "the agent's host sends it again, for 939 s"),
+            Met::Answered => ("resets the agent", "it knows no such connection"),
+        };
+        events.push((answer.at, event("node", what, note)));
     }
     let note = if attempt.own_timer { "log: nothing in between" } else { "" };
     let what = match attempt.client_saw {

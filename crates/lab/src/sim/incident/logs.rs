@@ -76,10 +76,10 @@ impl Logs {
                 ("send_failed", None, None, Some(seconds(took)), Some(error))
             }
         };
-        let ts = self.start.saturating_add(now).map_or_else(
-            |_| self.start.to_string(),
-            |at| format!("{at:.3}"),
-        );
+        let ts = self
+            .start
+            .saturating_add(now)
+            .map_or_else(|_| self.start.to_string(), |at| format!("{at:.3}"));
         let line = Line { ts, service, event, id, attempt, round, status, took_s, error };
         let log = match service {
             Service::Job => &mut self.job,
