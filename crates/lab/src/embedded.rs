@@ -39,7 +39,7 @@ pub fn scenario(id: &str) -> Option<Embedded> {
     SCENARIOS.iter().find(|scenario| scenario.id == id).copied()
 }
 
-/// A kube-proxy ConfigMap that a scenario names, by its path below `scenarios/`.
+/// A kube-proxy `ConfigMap` that a scenario names, by its path below `scenarios/`.
 #[must_use]
 pub fn kube_proxy(file: &str) -> Option<&'static str> {
     const INCIDENT: &str = include_str!("../../../scenarios/llm-agent-behind-ipvs/kube-proxy.yaml");

@@ -1,7 +1,7 @@
-//! Reads what a kube-proxy ConfigMap says of idle timeouts: mode, IPVS and conntrack timeouts.
+//! Reads what a kube-proxy `ConfigMap` says of idle timeouts: mode, IPVS and conntrack timeouts.
 //!
 //! Pure: text in, settings out. The text is what `kubectl -n kube-system get cm kube-proxy -o yaml` prints,
-//! or the KubeProxyConfiguration inside it. Fields that do not matter here are passed over: the file is the
+//! or the `KubeProxyConfiguration` inside it. Fields that do not matter here are passed over: the file is the
 //! cluster's, not ours. Read first: the kube-proxy configuration reference (v1alpha1).
 
 use std::{collections::BTreeMap, time::Duration};
@@ -20,7 +20,7 @@ pub const CONNTRACK_CLOSE_WAIT_DEFAULT: Duration = Duration::from_secs(60 * 60);
 pub const CONNTRACK_KERNEL: Duration = Duration::from_secs(5 * 24 * 60 * 60);
 /// The kernel's own close-wait timeout, which a 0 in the configuration keeps.
 pub const CONNTRACK_KERNEL_CLOSE_WAIT: Duration = Duration::from_secs(60);
-/// The key of the configuration in the ConfigMap that kubeadm writes.
+/// The key of the configuration in the `ConfigMap` that kubeadm writes.
 const CONFIG_KEY: &str = "config.conf";
 
 /// How kube-proxy makes Services work.
@@ -85,7 +85,7 @@ pub enum KubeProxyError {
         /// What is wrong, and where.
         source: Box<serde_saphyr::Error>,
     },
-    /// A ConfigMap of something else.
+    /// A `ConfigMap` of something else.
     #[error(
         "kube-proxy configuration: the ConfigMap has no key {CONFIG_KEY} (it has: {keys}); \
          print the right one with: kubectl -n kube-system get cm kube-proxy -o yaml"
@@ -146,7 +146,7 @@ struct Conntrack {
     tcp_close_wait_timeout: Option<String>,
 }
 
-/// Reads a ConfigMap as kubectl prints it, or the configuration itself.
+/// Reads a `ConfigMap` as kubectl prints it, or the configuration itself.
 ///
 /// # Errors
 /// [`KubeProxyError`], which names the part and what is wrong with it.
@@ -243,9 +243,9 @@ mod tests {
     use super::*;
 
     fn config_map(config: &str) -> String {
-        let indented: String = config.lines().map(|line| format!("    {line}\n")).collect();
+        let indented = config.replace('\n', "\n    ");
         format!(
-            "apiVersion: v1\ndata:\n  config.conf: |-\n{indented}  kubeconfig.conf: |-\n    \
+            "apiVersion: v1\ndata:\n  config.conf: |-\n    {indented}\n  kubeconfig.conf: |-\n    \
              apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kube-proxy\n"
         )
     }

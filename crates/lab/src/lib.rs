@@ -2,6 +2,9 @@
 //! does, and scenario files that say what happens and what must come of it.
 //!
 //! Read first: `middlebox/mod.rs`, then `scenario.rs`, then `sim/mod.rs`.
+// Timeouts are written in seconds, as kernels and their documentation write them.
+#![allow(clippy::duration_suboptimal_units)]
+#![forbid(unsafe_code)]
 
 pub mod embedded;
 pub mod kube_proxy;

@@ -208,8 +208,7 @@ fn evidence(out: &mut String, result: &RunResult) {
     let entry = |lived: Option<f64>| lived.map_or_else(|| "dead".to_owned(), precise);
     let _ = writeln!(
         out,
-        "  lost <=> silent for longer than its entry lived\n    longest that arrived {} (its entry: {})   \
-         shortest lost {} (its entry: {})",
+        "  lost <=> silent for longer than its entry lived\n    longest that arrived   {} (its entry: {})\n    shortest that was lost {} (its entry: {})",
         precise(longest.silent_s),
         entry(longest.entry_due_s),
         precise(shortest.silent_s),

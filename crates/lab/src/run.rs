@@ -19,7 +19,7 @@ pub struct RunOptions {
     pub scenario: String,
     /// The clients' keepalive.
     pub keepalive: Option<KeepaliveValues>,
-    /// The text of another kube-proxy ConfigMap than the scenario's.
+    /// The text of another kube-proxy `ConfigMap` than the scenario's.
     pub kube_proxy: Option<String>,
     /// Another profile than the scenario's.
     pub profile: Option<String>,

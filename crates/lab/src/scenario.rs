@@ -58,7 +58,7 @@ pub struct Path {
     /// A profile by its name; or else `kube_proxy` says it.
     #[serde(default)]
     pub profile: Option<String>,
-    /// A kube-proxy ConfigMap, as kubectl prints it: a file below `scenarios/`.
+    /// A kube-proxy `ConfigMap`, as kubectl prints it: a file below `scenarios/`.
     #[serde(default)]
     pub kube_proxy: Option<String>,
     /// Idle timeout of an established connection, where it is not the profile's own.

@@ -36,16 +36,14 @@ enum Cell {
 
 impl Cell {
     fn of(result: &RunResult) -> Self {
-        let client = result.saw.iter().filter(|saw| saw.who == "client");
-        for saw in client {
-            match saw.what {
-                "data" => return Self::Answered,
-                "eof" => return Self::Closed,
-                "ETIMEDOUT" => return Self::TimedOut,
-                _ => return Self::Reset,
-            }
+        let first = result.saw.iter().find(|saw| saw.who == "client");
+        match first.map(|saw| saw.what) {
+            None => Self::Silent,
+            Some("data") => Self::Answered,
+            Some("eof") => Self::Closed,
+            Some("ETIMEDOUT") => Self::TimedOut,
+            Some(_) => Self::Reset,
         }
-        Self::Silent
     }
 
     fn word(self) -> &'static str {

@@ -1,4 +1,6 @@
 //! The incident on the simulator: what is lost, who is told, and what cures it.
+// Seconds, as everywhere in the lab.
+#![allow(clippy::duration_suboptimal_units)]
 
 use std::time::Duration;
 
@@ -22,7 +24,7 @@ fn keepalive(text: &str) -> RunOptions {
     RunOptions { keepalive: Some(text.parse().unwrap()), ..RunOptions::default() }
 }
 
-/// The incident's ConfigMap with other values.
+/// The incident's `ConfigMap` with other values.
 fn kube_proxy(from: &str, to: &str) -> RunOptions {
     let text = embedded::kube_proxy("llm-agent-behind-ipvs/kube-proxy.yaml").unwrap();
     assert!(text.contains(from));
@@ -36,7 +38,7 @@ fn assert_lost_by_the_wheel(result: &RunResult, timeout: Duration, hz: u32) {
         assert_eq!(lost, attempt.entry_lived_s.is_some(), "{attempt:?}");
         // The same from the rule alone: the last packet is the request's acknowledgment.
         let asked = Duration::from_secs_f64(attempt.sent_s + ASKED_AFTER_S);
-        let lives = ExpiryRule::Wheel { hz }.dies_at(asked, timeout) - asked;
+        let lives = ExpiryRule::Wheel { hz }.dies_at(asked, timeout).checked_sub(asked).unwrap();
         let margin = attempt.silent_s - lives.as_secs_f64();
         assert!(margin.abs() > 0.001, "too near to tell: {attempt:?}");
         assert_eq!(lost, margin > 0.0, "{attempt:?} against {lives:?}");
@@ -98,7 +100,7 @@ fn keepalive_890_survives_or_loses_exactly_as_the_wheel_says() {
         let opened = at(attempt.sent_s + 0.001);
         let acknowledged = at(attempt.sent_s + 0.002);
         let mut probe = wheel.dies_at(opened, Duration::from_secs(890));
-        let quiet = probe - acknowledged;
+        let quiet = probe.checked_sub(acknowledged).unwrap();
         if let Some(rest) = Duration::from_secs(890).checked_sub(quiet).filter(|r| !r.is_zero()) {
             probe = wheel.dies_at(probe, rest);
         }

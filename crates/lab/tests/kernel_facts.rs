@@ -1,6 +1,8 @@
 //! The simulator against what a real Linux (6.1, IPVS and nftables DNAT) was measured to do when the entry is
 //! gone: who sends first, what each program sees, and when.
 
+use std::fmt::Write;
+
 use stillopen_lab::{
     result::RunResult,
     run::{RunOptions, run},
@@ -21,7 +23,7 @@ struct Fact {
 const OFF: [&str; 2] = ["off", "off"];
 const SEND: &str = "{ send = { bytes = 500 } }";
 const FIN: &str = "\"shutdown\"";
-/// Gives up after tcp_retries2=15, measured.
+/// Gives up after `tcp_retries2=15`, measured.
 const GIVEN_UP: f64 = 939.0;
 
 #[rustfmt::skip]
@@ -79,7 +81,8 @@ fn scenario(fact: &Fact) -> Scenario {
     let request = [("0s".to_owned(), "client", "\"connect\""), ("10ms".into(), "client", SEND)];
     let steps = fact.steps.iter().map(|&(at, who, does)| (format!("{at}s"), who, does));
     for (at, who, does) in request.into_iter().chain(steps) {
-        text += &format!("[[timeline]]\nat = \"{at}\"\nwho = \"{who}\"\ndoes = {does}\n");
+        text += "[[timeline]]\n";
+        writeln!(text, "at = \"{at}\"\nwho = \"{who}\"\ndoes = {does}").unwrap();
     }
     Scenario::parse(&text).unwrap()
 }

@@ -77,7 +77,8 @@ mod tests {
                 let timeout = Duration::from_secs(timeout_s);
                 for last_ms in [0, 1, 999, 1_117, 2_000, 16_384, 1_000_003] {
                     let last = Duration::from_millis(last_ms);
-                    let lived = ExpiryRule::Wheel { hz }.dies_at(last, timeout) - last;
+                    let lived =
+                        ExpiryRule::Wheel { hz }.dies_at(last, timeout).saturating_sub(last);
                     // A jiffy that had begun when the packet came counts, and 1 s may not be a whole
                     // number of jiffies.
                     let jiffy = Duration::from_secs(1) / hz;
@@ -96,7 +97,7 @@ mod tests {
         let rule = ExpiryRule::Wheel { hz: 250 };
         let lived = |last_ms| {
             let last = Duration::from_millis(last_ms);
-            rule.dies_at(last, Duration::from_secs(900)) - last
+            rule.dies_at(last, Duration::from_secs(900)).saturating_sub(last)
         };
         // 225,000 jiffies are 54.93 buckets of 4096: the 55th ends at 901.12 s.
         assert_eq!(lived(0), Duration::from_millis(901_120));

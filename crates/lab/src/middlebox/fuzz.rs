@@ -14,7 +14,8 @@ const CAPACITY: u32 = 4;
 
 /// Looks at arbitrary bytes as a packet.
 ///
-/// Asserts: no panic; what is seen as TCP keeps its length and stays TCP when its addresses are rewritten
+/// # Panics
+/// Where a promise is broken. Asserts: no panic; what is seen as TCP keeps its length and stays TCP when its addresses are rewritten
 /// and rewritten back, and is then the same bytes, but for the two spellings of zero that a ones'
 /// complement checksum has.
 pub fn packet_view(bytes: &[u8]) {
@@ -35,7 +36,8 @@ pub fn packet_view(bytes: &[u8]) {
 /// Drives a small middlebox with arbitrary operations: the first byte picks the profile and the family,
 /// then each operation is a byte and what it needs.
 ///
-/// Asserts: no panic; never more entries than the capacity; a death is never dated before the last packet
+/// # Panics
+/// Where a promise is broken. Asserts: no panic; never more entries than the capacity; a death is never dated before the last packet
 /// of its entry, nor after now; no entry that should be dead is left after [`Middlebox::handle_timeout`];
 /// the timeout that it names is in the future then; addresses are translated to and from the backends.
 pub fn operations(bytes: &[u8]) {

@@ -78,8 +78,8 @@ impl Index {
             if slot == EMPTY {
                 break;
             }
-            let home = halves(slot).0 as usize & self.mask;
-            if at.wrapping_sub(home) & self.mask >= at.wrapping_sub(hole) & self.mask {
+            let wanted = halves(slot).0 as usize & self.mask;
+            if at.wrapping_sub(wanted) & self.mask >= at.wrapping_sub(hole) & self.mask {
                 self.slots[hole] = slot;
                 hole = at;
             }

@@ -82,7 +82,7 @@ const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// `tcp_timeouts` of `ip_vs_proto_tcp.c`. `ipvsadm --set` changes ESTABLISHED and FIN_WAIT (and UDP) only.
+/// `tcp_timeouts` of `ip_vs_proto_tcp.c`. `ipvsadm --set` changes `ESTABLISHED` and `FIN_WAIT` (and UDP) only.
 const IPVS_TIMEOUTS: Timeouts = Timeouts([
     /* None */ s(2),
     /* SynSent */ s(2 * 60),

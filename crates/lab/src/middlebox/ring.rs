@@ -71,13 +71,13 @@ impl Ring {
         if next != NONE {
             entries[next as usize].place.previous = previous;
         }
-        if previous != NONE {
-            entries[previous as usize].place.next = next;
-        } else {
+        if previous == NONE {
             self.heads[at] = next;
             if next == NONE {
                 self.filled[at / 64] &= !(1 << (at % 64));
             }
+        } else {
+            entries[previous as usize].place.next = next;
         }
         entries[index as usize].place = Place::NOWHERE;
     }

@@ -160,11 +160,11 @@ impl Programs<'_> {
     // The job.
 
     fn next_document(&mut self) {
-        if self.in_flight < self.incident.job.concurrency {
-            if let Some(document) = self.unsent.pop_front() {
-                self.in_flight += 1;
-                self.send(document, 1);
-            }
+        if self.in_flight < self.incident.job.concurrency
+            && let Some(document) = self.unsent.pop_front()
+        {
+            self.in_flight += 1;
+            self.send(document, 1);
         }
     }
 
@@ -350,7 +350,7 @@ impl Programs<'_> {
         let attempt = &mut self.attempts[index];
         let (Some(server), Some(started)) = (attempt.server, attempt.started) else { return };
         attempt.finished = Some(now);
-        let took = now - started;
+        let took = now.saturating_sub(started);
         match self.world.send(server, self.incident.answer_bytes) {
             Ok(()) => {
                 self.log(Service::Agent, index, Event::Answered { took });

@@ -456,7 +456,7 @@ impl Socket {
         }
         let elapsed = now.saturating_sub(self.last_received);
         let next = if elapsed < idle {
-            idle - elapsed
+            idle.saturating_sub(elapsed)
         } else if self.probes_out >= count {
             self.control(self.snd_nxt, flag::RST | flag::ACK);
             self.fail(self.soft_error.unwrap_or(Errno::TimedOut));
@@ -572,8 +572,12 @@ mod tests {
                 return sent;
             }
             sent += there.len();
-            there.iter().for_each(|draft| two.handle_segment(now, &segment(draft)));
-            back.iter().for_each(|draft| one.handle_segment(now, &segment(draft)));
+            for draft in &there {
+                two.handle_segment(now, &segment(draft));
+            }
+            for draft in &back {
+                one.handle_segment(now, &segment(draft));
+            }
         }
     }
 

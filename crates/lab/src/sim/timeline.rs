@@ -178,7 +178,7 @@ impl Timeline<'_> {
         // Segments of one answer are one event to its reader.
         if let Some((last, saw)) = self.saw.last_mut() {
             let same = (saw.connection, saw.who, saw.what) == (connection, name, "data");
-            if what == "data" && same && at - *last < Duration::from_millis(100) {
+            if what == "data" && same && at.saturating_sub(*last) < Duration::from_millis(100) {
                 saw.bytes += bytes;
                 return;
             }
@@ -226,7 +226,7 @@ impl Timeline<'_> {
         // A send that was refused never got there.
         let at = crossing.map_or(sent.at, |at| crossings[at].at);
         let last = crossings.iter().take_while(|c| c.at < at).last().map_or(sent.at, |c| c.at);
-        let due = crossing.and_then(|at| crossings[at].due).map(|due| due - last);
+        let due = crossing.and_then(|at| crossings[at].due).map(|due| due.saturating_sub(last));
         let dead = connection.forgot.filter(|&(dead, _)| dead <= at);
         let other = if sent.by == Who::Client { "server" } else { "client" };
         let arrived: usize = (self.saw.iter())
@@ -244,9 +244,9 @@ impl Timeline<'_> {
             id: format!("send-{id}"),
             attempt: 1,
             sent_s: sent.at.as_secs_f64(),
-            silent_s: (at - last).as_secs_f64(),
+            silent_s: at.saturating_sub(last).as_secs_f64(),
             agent_took_s: None,
-            entry_lived_s: dead.map(|(at, last)| (at - last).as_secs_f64()),
+            entry_lived_s: dead.map(|(at, last)| at.saturating_sub(last).as_secs_f64()),
             entry_due_s: due.map(|due| due.as_secs_f64()),
             outcome: if answered { Outcome::Answered } else { Outcome::Lost },
             client_saw: saw("client"),

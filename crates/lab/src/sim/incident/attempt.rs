@@ -99,14 +99,14 @@ impl Attempt {
             let last = at.checked_sub(1).map(|before| crossings[before].at)?;
             Some(crossings[at].due?.saturating_sub(last))
         });
-        let took = self.started.zip(self.finished).map(|(from, to)| to - from);
+        let took = self.started.zip(self.finished).map(|(from, to)| to.saturating_sub(from));
         AttemptResult {
             id: self.id(),
             attempt: self.number,
             sent_s: self.sent.as_secs_f64(),
             silent_s: until.saturating_sub(asked).as_secs_f64(),
             agent_took_s: took.map(|took| took.as_secs_f64()),
-            entry_lived_s: dead.map(|(last, at)| (at - last).as_secs_f64()),
+            entry_lived_s: dead.map(|(last, at)| at.saturating_sub(last).as_secs_f64()),
             entry_due_s: due.map(|due| due.as_secs_f64()),
             outcome: self.outcome.unwrap_or(Outcome::Lost),
             client_saw: self.client_saw,
@@ -132,7 +132,8 @@ pub(super) fn story(
 ) -> Option<LostRequest> {
     let lost = attempts.iter().filter(|attempt| attempt.outcome == Some(Outcome::Lost));
     let worked = lost.filter(|a| a.forgot.is_some() && a.finished.is_some());
-    let attempt = worked.min_by_key(|a| a.finished.zip(a.started).map(|(to, from)| to - from))?;
+    let attempt = worked
+        .min_by_key(|a| a.finished.zip(a.started).map(|(to, from)| to.saturating_sub(from)))?;
     let mut events = events(attempt, world, result);
     events.sort_by_key(|(at, _)| *at);
     let events = events.into_iter().map(|(at, event)| {
@@ -154,7 +155,7 @@ fn events(attempt: &Attempt, world: &World, result: &RunResult) -> Vec<(Duration
     let asked = asked(crossings).unwrap_or(attempt.sent);
     events.push((asked, event("job", "sends the document", "last packet that crosses the node")));
     if let (Some(started), Some(received)) = (attempt.started, attempt.received) {
-        let queued = started - received;
+        let queued = started.saturating_sub(received);
         let note = if queued.is_zero() {
             String::new()
         } else {
@@ -169,11 +170,11 @@ fn events(attempt: &Attempt, world: &World, result: &RunResult) -> Vec<(Duration
             0 => "sends no FIN, no RST; both ends are ESTABLISHED".to_owned(),
             told => format!("tells {told} ends"),
         };
-        let lived = format!("drops the entry, {} old", human(at - last));
+        let lived = format!("drops the entry, {} old", human(at.saturating_sub(last)));
         events.push((at, event("node", &lived, &note)));
     }
     if let (Some(finished), Some(started)) = (attempt.finished, attempt.started) {
-        let what = format!("answers, \"took {}\"", human(finished - started));
+        let what = format!("answers, \"took {}\"", human(finished.saturating_sub(started)));
         let told = attempt.server.is_some_and(|server| attempt.told_at_cut.contains(&server));
         let saw = match attempt.server_saw {
             _ if told => "too late: it was told at the cut".to_owned(),
@@ -185,10 +186,9 @@ fn events(attempt: &Attempt, world: &World, result: &RunResult) -> Vec<(Duration
     if let Some(answer) = crossings.iter().find(|c| c.from == Side::Server && c.payload > 0) {
         let (what, note) = match answer.met {
             Met::Translated => ("passes the answer on", ""),
-            Met::Untranslated => (
-                "passes it on untranslated",
-                "from the pod's own address: the job's host resets it",
-            ),
+            Met::Untranslated => {
+                ("passes it on untranslated", "as from the pod itself; the job's host resets it")
+            }
             Met::Dropped => ("drops the answer", "the agent's host sends it again, for 939 s"),
             Met::Answered => ("resets the agent", "it knows no such connection"),
         };
