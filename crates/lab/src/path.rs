@@ -67,10 +67,12 @@ impl Path {
         self.timeouts.of(TcpState::Established)
     }
 
-    pub(crate) fn middlebox(&self) -> Middlebox {
+    /// One that has room for `connections`.
+    pub(crate) fn middlebox(&self, connections: u32) -> Middlebox {
         let service = Service { vip: self.vip, backends: self.backends.clone() };
         let mut config = Config::new(self.profile.clone(), vec![service]);
-        (config.timeouts, config.hz, config.capacity) = (self.timeouts, self.hz, 1 << 16);
+        (config.timeouts, config.hz) = (self.timeouts, self.hz);
+        config.capacity = connections.max(16);
         Middlebox::new(config)
     }
 

@@ -184,7 +184,8 @@ fn the_logs_are_json_lines_that_agree_with_the_result() {
     };
     assert_eq!(events(&job_log, "sent"), result.attempts);
     assert_eq!(events(&job_log, "received"), result.answered);
-    assert_eq!(events(&job_log, "retry"), result.lost);
+    assert_eq!(events(&job_log, "lost"), result.lost);
+    assert_eq!(events(&job_log, "retry"), result.retried);
     assert_eq!(events(&agent_log, "received"), result.attempts);
     assert_eq!(events(&agent_log, "sent"), result.attempts, "it believes that all were sent");
     let first: serde_json::Value = serde_json::from_str(job_log.lines().next().unwrap()).unwrap();

@@ -46,13 +46,6 @@ impl Index {
         }
     }
 
-    /// The node in the first slot that `hash` leads to: mostly the one, and a hint only.
-    #[inline]
-    pub(crate) fn hint(&self, hash: u32) -> Option<u32> {
-        let slot = self.slots[hash as usize & self.mask];
-        (slot != EMPTY).then(|| halves(slot).1)
-    }
-
     pub(crate) fn insert(&mut self, hash: u32, node: u32) {
         let mut at = hash as usize & self.mask;
         while self.slots[at] != EMPTY {

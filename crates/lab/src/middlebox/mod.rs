@@ -425,7 +425,11 @@ impl Middlebox {
         service.turn = (service.turn + 1) % service.backends.len();
         if self.table.is_full() {
             let victim = self.table.victim()?;
-            self.output.push_back(forgot(self.table.get(victim), now, true));
+            let entry = self.table.get(victim);
+            // One that lingers has been reported.
+            if entry.state != TcpState::Lingering {
+                self.output.push_back(forgot(entry, now, true));
+            }
             self.table.remove(victim);
         }
         let key = Key::of(view, segment);

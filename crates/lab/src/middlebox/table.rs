@@ -174,7 +174,7 @@ impl Table {
 
     /// Which entry a key may well have, at the cost of one cache line of the index.
     pub(crate) fn hint(&self, key: Key) -> Option<u32> {
-        self.index.hint(hash(key)).map(|node| parts(node).0)
+        self.index.find(hash(key), |_| true).map(|node| parts(node).0)
     }
 
     /// Reads both cache lines of a hinted entry.

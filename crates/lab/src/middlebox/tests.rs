@@ -37,7 +37,7 @@ impl Rig {
         let profile = Profile::named(name).unwrap();
         let vip = if profile.translates { vip } else { backend };
         let mut config = Config::new(profile, vec![Service { vip, backends: vec![backend] }]);
-        config.hz = HZ;
+        (config.hz, config.capacity) = (HZ, 16);
         config.timeouts = config.timeouts.with(TcpState::Established, Duration::from_secs(900));
         Self { middlebox: Middlebox::new(config), client, vip, backend }
     }

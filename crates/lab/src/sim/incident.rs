@@ -13,9 +13,9 @@ use std::{
 
 use self::{
     attempt::Attempt,
-    logs::{Event, Logs, Service},
+    logs::{Event, Logs},
 };
-use super::{Errno, Notice, SocketId, World, random::Random, tcp::Seen};
+use super::{Notice, SocketId, World, random::Random, tcp::Seen};
 use crate::{
     middlebox::End,
     path::Path,
@@ -26,6 +26,9 @@ use crate::{
 
 /// How long a run goes on after the last answer: the kernel gives up an unanswered segment at 939 s.
 const AFTERMATH: Duration = Duration::from_secs(1200);
+
+/// How soon the job sends again what it was told of at once.
+const TOLD_RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// What a wake-up is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +77,11 @@ pub(crate) fn run(
     path: &Path,
     options: &RunOptions,
 ) -> Run {
-    let mut world = World::new(path.middlebox(), path.vip, path.hz);
+    let mut world = World::new(
+        path.middlebox(incident.documents.saturating_mul(incident.job.max_attempts)),
+        path.vip,
+        path.hz,
+    );
     for &backend in &path.backends {
         world.listen(backend, scenario.server.keepalive.0);
     }
@@ -178,6 +185,9 @@ impl Programs<'_> {
         let now = self.world.now();
         let draw = self.draw(document, number);
         self.attempts.push(Attempt::new(document, number, now, client, draw));
+        if number > 1 {
+            self.log(attempt, Event::Retry);
+        }
         self.wake(now + self.incident.job.timeout.0, Wake::OwnTimer(attempt));
     }
 
@@ -205,7 +215,7 @@ impl Programs<'_> {
             Seen::Open => {
                 let client = attempt.client;
                 let sent = self.world.send(client, self.incident.document_bytes);
-                self.log(Service::Job, index, Event::Sent);
+                self.log(index, Event::Asked);
                 if let Err(errno) = sent {
                     self.lose(index, errno.name());
                 }
@@ -233,7 +243,8 @@ impl Programs<'_> {
         attempt.ended = self.world.now();
         let client = attempt.client;
         self.world.close(client);
-        self.log(Service::Job, index, Event::Received);
+        let silent = self.waited(index);
+        self.log(index, Event::Answered { silent });
         self.settled();
     }
 
@@ -251,15 +262,17 @@ impl Programs<'_> {
         let (client, document, number) = (attempt.client, attempt.document, attempt.number);
         let forced = attempt.sent + self.incident.job.retry_after.0;
         self.world.close(client);
+        let silent = self.waited(index);
+        self.log(index, Event::Lost { silent, saw });
         if number >= self.incident.job.max_attempts {
             self.gave_up += 1;
-            self.log(Service::Job, index, Event::GaveUp { error: saw });
+            self.log(index, Event::GaveUp);
             self.settled();
             return;
         }
-        // An error is answered at once; only silence waits for the forced retry.
-        let at = if self.attempts[index].own_timer { forced.max(now) } else { now };
-        self.log(Service::Job, index, Event::Retry { error: saw });
+        // An error is answered soon; only silence waits for the forced retry.
+        let soon = (now + TOLD_RETRY_AFTER).min(forced);
+        let at = if self.attempts[index].own_timer { forced } else { soon }.max(now);
         self.wake(at, Wake::Retry { document, number: number + 1 });
     }
 
@@ -303,7 +316,7 @@ impl Programs<'_> {
     fn receive(&mut self, index: usize) {
         let pod = self.pod_of(index);
         self.attempts[index].received = Some(self.world.now());
-        self.log(Service::Agent, index, Event::Received);
+        self.log(index, Event::Received);
         self.pods.entry(pod).or_default().queue.push_back(index);
         self.work(pod);
     }
@@ -321,23 +334,24 @@ impl Programs<'_> {
             let Some(index) = pod.queue.pop_front() else { return };
             pod.working += 1;
             self.attempts[index].started = Some(self.world.now());
-            self.log(Service::Agent, index, Event::Started);
+            let queued = self.attempts[index].queued();
+            self.log(index, Event::Started { queued });
             self.think(index);
         }
     }
 
     fn think(&mut self, index: usize) {
         if let Some(takes) = self.attempts[index].thoughts.pop_front() {
+            self.attempts[index].thinks = takes;
             self.wake(self.world.now() + takes, Wake::Thought(index));
         }
     }
 
     fn thought(&mut self, index: usize) {
-        let round = self.attempts[index].round;
-        self.attempts[index].round += 1;
-        if round > 0 {
-            self.log(Service::Agent, index, Event::Round { round });
-        }
+        let attempt = &mut self.attempts[index];
+        let (round, took) = (attempt.round, attempt.thinks);
+        attempt.round += 1;
+        self.log(index, Event::Round { round, took });
         if self.attempts[index].thoughts.is_empty() {
             self.answer(index);
         } else {
@@ -350,15 +364,18 @@ impl Programs<'_> {
         let attempt = &mut self.attempts[index];
         let (Some(server), Some(started)) = (attempt.server, attempt.started) else { return };
         attempt.finished = Some(now);
-        let took = now.saturating_sub(started);
+        let (queued, took) = (attempt.queued(), now.saturating_sub(started));
         match self.world.send(server, self.incident.answer_bytes) {
             Ok(()) => {
-                self.log(Service::Agent, index, Event::Answered { took });
+                self.log(index, Event::Sent { queued, took });
                 if self.incident.agent.after_answer == AfterAnswer::Close {
                     self.world.close(server);
                 }
             }
-            Err(errno) => self.refused(index, server, took, errno),
+            Err(errno) => {
+                self.log(index, Event::Failed { queued, took, error: errno.name() });
+                self.world.close(server);
+            }
         }
         let pod = self.pod_of(index);
         if let Some(pod) = self.pods.get_mut(&pod) {
@@ -367,15 +384,15 @@ impl Programs<'_> {
         self.work(pod);
     }
 
-    fn refused(&mut self, index: usize, server: SocketId, took: Duration, errno: Errno) {
-        self.log(Service::Agent, index, Event::SendFailed { took, error: errno.name() });
-        self.world.close(server);
+    /// How long the job has waited for this attempt.
+    fn waited(&self, index: usize) -> Duration {
+        self.world.now().saturating_sub(self.attempts[index].sent)
     }
 
-    fn log(&mut self, service: Service, index: usize, event: Event) {
+    fn log(&mut self, index: usize, event: Event) {
         let attempt = &self.attempts[index];
         let (id, number) = (attempt.id(), attempt.number);
-        self.logs.write(self.world.now(), service, &id, number, event);
+        self.logs.write(self.world.now(), &id, number, event);
     }
 
     fn sum_up(self) -> Run {

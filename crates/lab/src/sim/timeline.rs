@@ -49,7 +49,11 @@ struct Timeline<'a> {
 }
 
 pub(crate) fn run(scenario: &Scenario, path: &Path, options: &RunOptions) -> Run {
-    let mut world = World::new(path.middlebox(), path.vip, path.hz);
+    let mut world = World::new(
+        path.middlebox(u32::try_from(scenario.timeline.len()).unwrap_or(u32::MAX)),
+        path.vip,
+        path.hz,
+    );
     for &backend in &path.backends {
         world.listen(backend, scenario.server.keepalive.0);
     }

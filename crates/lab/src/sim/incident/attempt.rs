@@ -28,6 +28,8 @@ pub(super) struct Attempt {
     pub(super) thoughts: VecDeque<Duration>,
     /// Model calls done: the extraction is 0, then the reviews.
     pub(super) round: u32,
+    /// How long the model call that is running takes.
+    pub(super) thinks: Duration,
     /// Bytes of the request that the server has.
     pub(super) request: usize,
     /// Bytes of the answer that the client has.
@@ -62,6 +64,7 @@ impl Attempt {
             server: None,
             thoughts,
             round: 0,
+            thinks: Duration::ZERO,
             request: 0,
             arrived: 0,
             received: None,
@@ -76,6 +79,12 @@ impl Attempt {
             told_at_cut: BTreeSet::new(),
             told_later: BTreeSet::new(),
         }
+    }
+
+    /// How long the agent let it wait.
+    pub(super) fn queued(&self) -> Duration {
+        let both = self.started.zip(self.received);
+        both.map_or(Duration::ZERO, |(started, received)| started.saturating_sub(received))
     }
 
     pub(super) fn id(&self) -> String {
@@ -154,8 +163,8 @@ fn events(attempt: &Attempt, world: &World, result: &RunResult) -> Vec<(Duration
     let crossings = world.crossings(world.local(attempt.client));
     let asked = asked(crossings).unwrap_or(attempt.sent);
     events.push((asked, event("job", "sends the document", "last packet that crosses the node")));
-    if let (Some(started), Some(received)) = (attempt.started, attempt.received) {
-        let queued = started.saturating_sub(received);
+    if let Some(started) = attempt.started {
+        let queued = attempt.queued();
         let note = if queued.is_zero() {
             String::new()
         } else {
