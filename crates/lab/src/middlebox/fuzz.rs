@@ -11,6 +11,8 @@ use super::{
 
 /// The most entries of the table that [`operations`] fills.
 const CAPACITY: u32 = 4;
+/// How many clients connect: more than fit.
+const CLIENTS: u8 = 8;
 
 /// Looks at arbitrary bytes as a packet.
 ///
@@ -39,7 +41,8 @@ pub fn packet_view(bytes: &[u8]) {
 /// # Panics
 /// Where a promise is broken. Asserts: no panic; never more entries than the capacity; a death is never dated before the last packet
 /// of its entry, nor after now; no entry that should be dead is left after [`Middlebox::handle_timeout`];
-/// the timeout that it names is in the future then; addresses are translated to and from the backends.
+/// the timeout that it names is in the future then, and never later than
+/// a death; addresses are translated to and from the backends.
 pub fn operations(bytes: &[u8]) {
     let mut input = bytes.iter().copied();
     let Some(first) = input.next() else { return };
@@ -59,8 +62,8 @@ pub fn operations(bytes: &[u8]) {
         match operation % 8 {
             0..=3 => {
                 let flags = input.next().unwrap_or_default();
-                let client = address(v6, 1 + argument % 8, 1000);
-                let backend = backends[usize::from(argument / 8) % backends.len()];
+                let client = address(v6, 1 + argument % CLIENTS, 1000);
+                let backend = backends[usize::from(argument / CLIENTS) % backends.len()];
                 let (side, from, to) = if operation % 2 == 0 {
                     (Side::Client, client, vip)
                 } else {
@@ -72,6 +75,10 @@ pub fn operations(bytes: &[u8]) {
             5 => {
                 middlebox.handle_timeout(now);
                 assert!(middlebox.poll_timeout().is_none_or(|next| next > now));
+                for client in 1..=CLIENTS {
+                    let entry = middlebox.entry(address(v6, client, 1000), vip);
+                    assert!(entry.is_none_or(|(_, due)| due > now), "dead and not buried");
+                }
             }
             6 => {
                 let timeout = Duration::from_secs(u64::from(argument));
@@ -84,6 +91,11 @@ pub fn operations(bytes: &[u8]) {
             }
         }
         assert!(middlebox.len() <= CAPACITY as usize, "more entries than the capacity");
+        let next = middlebox.poll_timeout().unwrap_or(Duration::MAX);
+        for client in 1..=CLIENTS {
+            let entry = middlebox.entry(address(v6, client, 1000), vip);
+            assert!(entry.is_none_or(|(_, due)| due >= next), "a death would be missed");
+        }
         drain(&mut middlebox, now);
     }
 }
