@@ -365,6 +365,46 @@ fn every_byte_of_a_packet_may_be_wrong() {
     }
 }
 
+#[test]
+fn a_batch_is_the_same_as_one_by_one() {
+    let packets = |rig: &Rig| -> Vec<Vec<u8>> {
+        let flags = [flag::SYN, flag::ACK, flag::ACK | flag::FIN, flag::RST, flag::ACK];
+        (flags.iter().cycle().take(40))
+            .map(|&flags| segment(rig.client, rig.vip, flags, 3))
+            .collect()
+    };
+    let now = Duration::from_secs(1);
+    let (mut one, mut batch) = (Rig::new("ipvs", false), Rig::new("ipvs", false));
+    let mut single = packets(&one);
+    let fates: Vec<Fate> = (single.iter_mut())
+        .map(|packet| one.middlebox.handle_packet(now, Side::Client, packet))
+        .collect();
+    let mut together = packets(&batch);
+    let mut batched = Vec::new();
+    batch.middlebox.handle_packets(now, Side::Client, &mut together, |_, fate| batched.push(fate));
+    assert_eq!((single, fates), (together, batched));
+}
+
+#[test]
+fn a_timeout_of_days_is_kept_to_the_nanosecond_with_few_wakings() {
+    let five_days = Duration::from_secs(5 * 86_400);
+    let mut rig = Rig::new("conntrack", false);
+    rig.middlebox
+        .set_timeouts(&rig.middlebox.profile.timeouts.with(TcpState::Established, five_days));
+    rig.open();
+    let mut wakings = 0;
+    let died = loop {
+        let now = rig.middlebox.poll_timeout().unwrap();
+        rig.middlebox.handle_timeout(now);
+        wakings += 1;
+        if rig.middlebox.is_empty() {
+            break now;
+        }
+    };
+    assert_eq!(died, five_days);
+    assert!(wakings < 500, "{wakings}");
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_looked_at(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
