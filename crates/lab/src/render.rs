@@ -7,6 +7,7 @@ use std::{fmt::Write, time::Duration};
 use stillopen_model::human;
 
 use crate::{
+    kube_proxy::go_duration,
     result::{AttemptResult, LostRequest, Outcome, RunResult},
     scenario::{Incident, Scenario},
 };
@@ -85,7 +86,9 @@ fn setting(out: &mut String, incident: &Incident, result: &RunResult) {
     let forgets = span(path.idle_timeout_s);
     let source = match (path.kube_proxy_mode, &path.tcp_timeout) {
         (Some("ipvs"), Some(written)) => {
-            format!("kube-proxy ConfigMap: mode ipvs, tcpTimeout {written}")
+            let zero = go_duration(written).is_some_and(|timeout| timeout.is_zero());
+            let keeps = if zero { " = keep the kernel's value" } else { "" };
+            format!("kube-proxy ConfigMap: mode ipvs, tcpTimeout {written}{keeps}")
         }
         (Some("ipvs"), None) => "kube-proxy ConfigMap: mode ipvs, no tcpTimeout".to_owned(),
         (Some(mode), _) => format!("kube-proxy ConfigMap: mode {mode}, so conntrack"),

@@ -33,6 +33,8 @@ pub(crate) struct Ring {
     filled: [u64; 64],
     /// Every bucket before this tick has been looked at.
     cursor: u64,
+    /// Not later than any deadline; found anew each time that the ring is looked at.
+    soonest: u64,
 }
 
 // A remainder by 4096 fits every index type.
@@ -43,7 +45,12 @@ fn bucket(tick: u64) -> usize {
 
 impl Ring {
     pub(crate) fn new() -> Self {
-        Self { heads: vec![NONE; bucket(BUCKETS - 1) + 1].into(), filled: [0; 64], cursor: 0 }
+        Self {
+            heads: vec![NONE; bucket(BUCKETS - 1) + 1].into(),
+            filled: [0; 64],
+            cursor: 0,
+            soonest: u64::MAX,
+        }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -52,8 +59,9 @@ impl Ring {
 
     /// Files `index` under its deadline.
     pub(crate) fn file(&mut self, entries: &mut [Entry], index: u32) {
-        let due = entries[index as usize].deadline >> WIDTH;
-        let tick = due.clamp(self.cursor, self.cursor + BUCKETS - 1);
+        let deadline = entries[index as usize].deadline;
+        self.soonest = self.soonest.min(deadline);
+        let tick = (deadline >> WIDTH).clamp(self.cursor, self.cursor + BUCKETS - 1);
         let at = bucket(tick);
         let next = self.heads[at];
         entries[index as usize].place = Place { next, previous: NONE, tick };
@@ -84,6 +92,7 @@ impl Ring {
 
     /// Files `index` anew, where its deadline is now earlier than where it is filed.
     pub(crate) fn moved(&mut self, entries: &mut [Entry], index: u32) {
+        self.soonest = self.soonest.min(entries[index as usize].deadline);
         let entry = &entries[index as usize];
         if entry.deadline >> WIDTH < entry.place.tick {
             self.remove(entries, index);
@@ -118,22 +127,27 @@ impl Ring {
             self.remove(entries, index);
             self.file(entries, index);
         }
+        self.soonest = self.find_soonest(entries);
         due.sort_unstable_by_key(|&index| (entries[index as usize].deadline, index));
         due
     }
 
     /// A time not later than the next deadline; it gets nearer with each call to [`Ring::due`].
-    pub(crate) fn next(&self, entries: &[Entry]) -> Option<u64> {
-        let tick = self.next_filled()?;
-        let end = tick.saturating_add(1).saturating_mul(1 << WIDTH);
-        let mut soonest = end;
+    pub(crate) fn next(&self) -> u64 {
+        self.soonest
+    }
+
+    /// The first deadline of the first bucket with something in it, or that bucket's end.
+    fn find_soonest(&self, entries: &[Entry]) -> u64 {
+        let Some(tick) = self.next_filled() else { return u64::MAX };
+        let mut soonest = tick.saturating_add(1).saturating_mul(1 << WIDTH);
         let mut index = self.heads[bucket(tick)];
         while index != NONE {
             let entry = &entries[index as usize];
             soonest = soonest.min(entry.deadline);
             index = entry.place.next;
         }
-        Some(soonest)
+        soonest
     }
 
     /// The first tick from the cursor on with something filed, within a lap.

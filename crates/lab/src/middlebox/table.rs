@@ -243,7 +243,7 @@ impl Table {
     }
 
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        self.ring.next(&self.entries)
+        (self.len > 0).then(|| self.ring.next())
     }
 
     /// The idlest of the next few entries past a hand that goes round.
