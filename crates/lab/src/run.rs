@@ -1,0 +1,169 @@
+//! Runs a scenario on the simulator: decide the path, let it happen, hold it against what is expected.
+
+use std::time::Duration;
+
+use stillopen_model::KeepaliveValues;
+
+use crate::{
+    kube_proxy::KubeProxyError,
+    path::Path,
+    result::{Outcome, PathResult, RunResult},
+    scenario::{Bounds, Scenario, Totals},
+    sim::{incident, timeline},
+};
+
+/// What a caller may ask for that the scenario's file does not say.
+#[derive(Debug, Clone, Default)]
+pub struct RunOptions {
+    /// The scenario's id, as results name it.
+    pub scenario: String,
+    /// The clients' keepalive.
+    pub keepalive: Option<KeepaliveValues>,
+    /// The text of another kube-proxy `ConfigMap` than the scenario's.
+    pub kube_proxy: Option<String>,
+    /// Another profile than the scenario's.
+    pub profile: Option<String>,
+    /// Another idle timeout than the scenario's.
+    pub idle_timeout: Option<Duration>,
+    /// Another seed than the scenario's.
+    pub seed: Option<u64>,
+    /// Another tick rate than the scenario's.
+    pub hz: Option<u32>,
+    /// On IPv6.
+    pub ipv6: bool,
+}
+
+/// A run: its result, and the logs that the incident's two programs would have written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// What came of it.
+    pub result: RunResult,
+    /// The job's log, JSON lines; empty for a timeline.
+    pub job_log: String,
+    /// The agent's log, JSON lines; empty for a timeline.
+    pub agent_log: String,
+}
+
+/// Why a scenario cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The kube-proxy configuration cannot be read.
+    #[error(transparent)]
+    KubeProxy(#[from] KubeProxyError),
+    /// The scenario names a kube-proxy configuration that is not there.
+    #[error("kube-proxy configuration {0:?} is not among the scenarios; give the text of one")]
+    NoKubeProxy(String),
+    /// No such profile.
+    #[error("profile {0:?} is not known")]
+    Profile(String),
+}
+
+/// Runs `scenario` on the simulator.
+///
+/// # Errors
+/// [`RunError`], where the path cannot be decided.
+pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Run, RunError> {
+    let path = Path::decide(scenario, options)?;
+    let mut run = match &scenario.incident {
+        Some(incident) => incident::run(scenario, incident, &path, options),
+        None => timeline::run(scenario, &path, options),
+    };
+    if let Some(totals) = expected_totals(scenario, options) {
+        run.result.failures.extend(failed_totals(&totals, &run.result));
+    }
+    if scenario.incident.is_some() && path.profile.server_meets != stillopen_model::Miss::Recreate {
+        run.result.failures.extend(unexplained(&run.result));
+    }
+    Ok(run)
+}
+
+/// What the file expects of this run; `None` where the caller changed what it speaks of.
+fn expected_totals(scenario: &Scenario, options: &RunOptions) -> Option<Totals> {
+    let changed = options.kube_proxy.is_some()
+        || options.profile.is_some()
+        || options.idle_timeout.is_some()
+        || options.seed.is_some()
+        || options.hz.is_some();
+    if changed {
+        return None;
+    }
+    match options.keepalive {
+        None => Some(scenario.totals),
+        values => scenario.cure.filter(|cure| cure.keepalive.0 == values).map(|cure| cure.totals),
+    }
+}
+
+fn failed_totals(totals: &Totals, result: &RunResult) -> Vec<String> {
+    let counts: [(&str, Option<Bounds>, u32); 4] = [
+        ("lost", totals.lost, result.lost),
+        ("answered", totals.answered, result.answered),
+        ("told_at_cut", totals.told_at_cut, result.told_at_cut),
+        ("told_later", totals.told_later, result.told_later),
+    ];
+    let failed = counts.iter().filter_map(|(what, bounds, count)| {
+        let Bounds { least, most } = (*bounds)?;
+        let held = (least..=most).contains(count);
+        (!held).then(|| format!("{what} is {count}, expected {least} to {most}"))
+    });
+    failed.collect()
+}
+
+/// Whatever the options: an attempt is lost exactly when its entry died before its answer.
+fn unexplained(result: &RunResult) -> Vec<String> {
+    let odd = result
+        .per_attempt
+        .iter()
+        .filter(|attempt| (attempt.outcome == Outcome::Lost) != attempt.entry_lived_s.is_some());
+    odd.map(|attempt| {
+        let (id, number, outcome) = (&attempt.id, attempt.attempt, attempt.outcome);
+        format!("{id} attempt {number}: {outcome:?}, entry lived {:?}", attempt.entry_lived_s)
+    })
+    .collect()
+}
+
+/// A result with what is known before anything happens.
+pub(crate) fn blank(scenario: &Scenario, path: &Path, options: &RunOptions) -> RunResult {
+    let text = |values: Option<KeepaliveValues>| values.map(|values| values.to_string());
+    RunResult {
+        scenario: options.scenario.clone(),
+        name: scenario.name.clone(),
+        driver: "sim",
+        seed: options.seed.unwrap_or(scenario.seed),
+        path: PathResult {
+            profile: path.profile.name,
+            about: path.profile.about,
+            kube_proxy_mode: path.kube_proxy.as_ref().map(|settings| settings.mode.name()),
+            tcp_timeout: path.kube_proxy.as_ref().and_then(|s| s.tcp_timeout_written.clone()),
+            idle_timeout_s: path.idle_timeout().as_secs_f64(),
+            hz: path.hz,
+            vip: path.vip.to_string(),
+            backends: path.backends.len(),
+        },
+        client_keepalive: text(client_keepalive(scenario, options)),
+        server_keepalive: text(scenario.server.keepalive.0),
+        requests: 0,
+        attempts: 0,
+        answered: 0,
+        lost: 0,
+        told_at_cut: 0,
+        told_later: 0,
+        retried: 0,
+        gave_up: 0,
+        wasted_s: 0.0,
+        probes: [0, 0],
+        virtual_s: 0.0,
+        wall_s: None,
+        per_attempt: Vec::new(),
+        lost_request: None,
+        saw: Vec::new(),
+        failures: Vec::new(),
+    }
+}
+
+/// The clients' keepalive: the caller's, or else the scenario's.
+pub(crate) fn client_keepalive(
+    scenario: &Scenario,
+    options: &RunOptions,
+) -> Option<KeepaliveValues> {
+    options.keepalive.or(scenario.client.keepalive.0)
+}
