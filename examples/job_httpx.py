@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The job of the incident in Python: sends documents to the agent and waits for each answer.
 
-The same flags, log and exit status as `stillopen lab job`; needs httpx (requirements.txt).
+The same flags, log and exit status as `stillopen lab job`. Needs Python 3.11 and httpx
+(requirements.txt).
 With `--keepalive 60/30/3` its sockets have the options that cured the incident.
 """
 
@@ -123,7 +124,7 @@ def causes(error):
 
 
 def client_saw(error):
-    if isinstance(error, (httpx.TimeoutException, asyncio.TimeoutError)):
+    if isinstance(error, (httpx.TimeoutException, TimeoutError)):
         return "own_timer"
     kinds = {type(cause) for cause in causes(error)}
     if ConnectionRefusedError in kinds:
@@ -160,12 +161,14 @@ class Job:
         async with self.turns:
             if attempt > 1:
                 self.log.write("retry", id, attempt)
-            began, sent = time.monotonic(), None
+            began, sent, timer = time.monotonic(), None, None
 
             async def on_event(name, _info):
                 nonlocal began, sent
                 if name == "http11.send_request_headers.started":
                     began = sent = time.monotonic()
+                    # The client's own timer counts from the send; until here it was connecting's.
+                    timer.reschedule(asyncio.get_running_loop().time() + limit)
                     self.log.write("sent", id, attempt)
 
             def silent():
@@ -180,8 +183,9 @@ class Job:
                              "Connection": "close"},
                     extensions={"trace": on_event},
                 )
-                response = await asyncio.wait_for(request, limit)
-            except (httpx.HTTPError, asyncio.TimeoutError) as error:
+                async with asyncio.timeout(limit) as timer:
+                    response = await request
+            except (httpx.HTTPError, TimeoutError) as error:
                 saw = client_saw(error)
                 words = None if saw == "own_timer" else str(error) or type(error).__name__
                 self.log.write("lost", id, attempt, silent_s=silent(), client_saw=saw, error=words)

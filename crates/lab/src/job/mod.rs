@@ -100,6 +100,14 @@ pub enum JobError {
     Runtime(#[source] io::Error),
 }
 
+impl JobError {
+    /// Whether whoever read the answers has gone: for a command, no failure.
+    #[must_use]
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Results(error) if error.source.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
 /// Sends every document and waits until each has its answer or no attempt left.
 ///
 /// # Errors

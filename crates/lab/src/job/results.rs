@@ -22,8 +22,7 @@ enum To {
 #[error("can't write the answers to {to}: {source}")]
 pub struct ResultsError {
     to: String,
-    /// Why.
-    pub source: io::Error,
+    pub(super) source: io::Error,
 }
 
 impl Results {

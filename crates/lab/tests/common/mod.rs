@@ -2,6 +2,8 @@
 #![allow(dead_code, missing_docs, unreachable_pub)] // each test binary uses its part
 
 pub mod model;
+#[cfg(target_os = "linux")]
+pub mod timer;
 
 use std::{
     fs,
@@ -70,12 +72,12 @@ pub fn word(event: Event) -> String {
     serde_json::to_value(event).unwrap().as_str().unwrap().to_owned()
 }
 
-/// tokio's clock, moved by `tokio::time::advance` alone: a paused clock would also jump to the next
-/// timer whenever a socket is slow, but not while a blocking task runs.
+/// Makes tokio's clock move by `tokio::time::advance` alone: a paused clock also jumps to the next
+/// timer whenever a socket is slow, but not while a blocking task runs. The test starts it paused, so
+/// that its milliseconds are the timers'.
 pub struct StillClock(#[allow(dead_code)] mpsc::Sender<()>);
 
 pub fn stand_still() -> StillClock {
-    tokio::time::pause();
     let (sender, receiver) = mpsc::channel();
     tokio::task::spawn_blocking(move || receiver.recv());
     StillClock(sender)
