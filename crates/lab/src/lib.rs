@@ -1,21 +1,33 @@
 //! The incident in a laboratory: something on the way that forgets connections, ends that behave as Linux
-//! does, and scenario files that say what happens and what must come of it.
+//! does, scenario files that say what happens and what must come of it, and the incident's two programs.
 //!
-//! Read first: `middlebox/mod.rs`, then `scenario.rs`, then `sim/mod.rs`.
-// Timeouts are written in seconds, as kernels and their documentation write them.
-#![allow(clippy::duration_suboptimal_units)]
+//! Read first: `middlebox/mod.rs`, then `scenario.rs`, then `sim/mod.rs`; for the two programs `log.rs`
+//! (what both say they did) and `http.rs` (what they say to each other), then `agent/mod.rs` and
+//! `job/mod.rs`.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "programs")]
+pub mod agent;
+#[cfg(feature = "programs")]
+mod clock;
 pub mod embedded;
+#[cfg(feature = "programs")]
+mod http;
+#[cfg(feature = "programs")]
+pub mod job;
 pub mod kube_proxy;
+pub mod log;
 pub mod middlebox;
 mod path;
 pub mod render;
-
 pub mod result;
 pub mod run;
 pub mod scenario;
 mod sim;
 pub mod sweep;
 
+#[cfg(feature = "programs")]
+pub use clock::Clock;
+#[cfg(feature = "programs")]
+pub use http::{Answer, Issue};
 pub use sim::Errno;

@@ -445,7 +445,7 @@ impl Middlebox {
         let at = entry.deadline;
         if entry.state != TcpState::Lingering {
             let told: Option<u8> = match self.profile.on_expiry {
-                Expiry::Silent => None,
+                Expiry::Silent | Expiry::Unknown => None,
                 Expiry::Reset => Some(flag::RST | flag::ACK),
                 Expiry::Fin => Some(flag::FIN | flag::ACK),
             };
