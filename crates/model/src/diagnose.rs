@@ -253,6 +253,14 @@ impl<'a> Context<'a> {
         quiet: Duration,
     ) -> Verdict {
         let unknown = |missing| Verdict::Unknown { missing };
+        if c.watch.as_deref().is_some_and(|watch| watch.peer_probes > 0) {
+            // The peer does probe, so it is open; `quiet` is only known to be no longer than the watch. How
+            // often it probes, one probe does not tell.
+            return match self.latest_refresh(c, timeout, quiet) {
+                Some(latest) => Verdict::Safe { margin: Some(timeout.saturating_sub(latest)) },
+                None => unknown(Missing::PeerKeepalive),
+            };
+        }
         let unanswered = own_probes_unanswered(c, self.hz);
         if quiet > timeout {
             return past_limit(c, timeout, limit.slack_of(timeout), quiet);
@@ -263,10 +271,6 @@ impl<'a> Context<'a> {
             } else {
                 Verdict::Safe { margin: Some(timeout.saturating_sub(latest)) }
             };
-        }
-        if c.watch.as_deref().is_some_and(|watch| watch.peer_probes > 0) {
-            // The peer does probe; how often, one probe does not tell.
-            return unknown(Missing::PeerKeepalive);
         }
         let ends = [Some(c.keepalive), c.far_end.as_deref().map(|far| far.keepalive)];
         if ends.into_iter().flatten().any(|end| end.is_on() && end.on_values().is_none()) {

@@ -1,6 +1,11 @@
 //! The command line: one place that help, manual pages and completions are made from.
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
@@ -143,30 +148,37 @@ pub struct FindingsArgs {
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version go to standard output with status 0, the rest to standard error with 2.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(error) => return said_by_clap(&error),
     };
     let outcome = match cli.command {
         Command::Check(args) => command::check::run(&args),
         Command::Limits(args) => command::limits::run(&args),
         Command::Findings(args) => command::findings::run(&args),
     };
-    outcome.unwrap_or_else(|error| {
-        if is_broken_pipe(&error) {
-            return ExitCode::SUCCESS;
-        }
-        eprintln!("stillopen: {error:#}");
-        ExitCode::from(2)
-    })
+    outcome.unwrap_or_else(|error| failed(&error))
+}
+
+/// Help and version go to standard output with status 0, the rest to standard error with 2.
+fn said_by_clap(error: &clap::Error) -> ExitCode {
+    match (error.exit_code(), error.print()) {
+        (0, Err(error)) => failed(&error.into()),
+        (status, _) => ExitCode::from(u8::try_from(status).unwrap_or(2)),
+    }
+}
+
+/// Says why, where somebody reads it; the status tells it in any case.
+fn failed(error: &anyhow::Error) -> ExitCode {
+    if is_broken_pipe(error) {
+        return ExitCode::SUCCESS;
+    }
+    let _ = writeln!(io::stderr(), "stillopen: {error:#}");
+    ExitCode::from(2)
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause
-            .downcast_ref::<std::io::Error>()
-            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
     })
 }

@@ -14,7 +14,7 @@ use stillopen_model::{Snapshot, diagnose, pair_ends};
 use crate::{
     cli::{CheckArgs, FailOn},
     clock, config,
-    report::{Report, json, text},
+    report::{Repeat, Report, json, text},
 };
 
 /// Status 0: nothing is at risk; 1: something is cut or will be; errors are the caller's.
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
         save(&snapshot, path)?;
     }
     let diagnoses = diagnose(&snapshot);
-    let report = Report::new(&snapshot, &diagnoses, options(args));
+    let report = Report::new(&snapshot, &diagnoses, repeat(args));
 
     let mut stdout = BufWriter::new(io::stdout().lock());
     if args.json {
@@ -112,7 +112,7 @@ fn save(snapshot: &Snapshot, path: &Path) -> Result<()> {
 }
 
 /// The options of this run that a repetition needs, as they were given.
-fn options(args: &CheckArgs) -> String {
+fn repeat(args: &CheckArgs) -> Repeat {
     let mut options = Vec::new();
     let mut add = |name: &str, value: &str| options.push(format!(" {name} {}", quoted(value)));
     for limit in &args.limits {
@@ -130,10 +130,11 @@ fn options(args: &CheckArgs) -> String {
     for peer in &args.peers {
         add("--peer", &peer.to_string());
     }
-    if let Some(path) = &args.from {
-        add("--from", &path.to_string_lossy());
-    }
-    options.concat()
+    let options = options.concat();
+    let from = args.from.as_deref().map(Path::to_string_lossy);
+    let from = from.map(|path| format!(" --from {}", quoted(&path))).unwrap_or_default();
+    let filtered = args.pid.is_some() || !args.ports.is_empty() || !args.peers.is_empty();
+    Repeat { options, from, filtered }
 }
 
 /// A word for a POSIX shell.

@@ -24,8 +24,17 @@ pub(crate) struct Report<'a> {
     /// The findings that there are, each with how many connections have it.
     pub(crate) findings: Vec<(Finding, usize)>,
     pub(crate) proposals: Vec<Proposal>,
-    /// The options that this run was given, to be repeated in advice.
+    pub(crate) repeat: Repeat,
+}
+
+/// What this run was given and a command in advice repeats, each with a blank before it.
+pub(crate) struct Repeat {
+    /// What holds on a host as well.
     pub(crate) options: String,
+    /// `--from FILE`; empty where this host was read.
+    pub(crate) from: String,
+    /// Whether not all connections were asked for.
+    pub(crate) filtered: bool,
 }
 
 /// Connections that are not reported since nothing can forget them.
@@ -69,7 +78,7 @@ impl Counts {
 }
 
 impl<'a> Report<'a> {
-    pub(crate) fn new(snapshot: &'a Snapshot, diagnoses: &'a [Diagnosis], options: String) -> Self {
+    pub(crate) fn new(snapshot: &'a Snapshot, diagnoses: &'a [Diagnosis], repeat: Repeat) -> Self {
         let mut left_out = LeftOut::default();
         let mut rows = Vec::new();
         for (index, c) in (0..).zip(&snapshot.connections) {
@@ -101,7 +110,7 @@ impl<'a> Report<'a> {
             }
         }
         findings.retain(|(_, n)| *n > 0);
-        Self { snapshot, diagnoses, rows, left_out, counts, findings, proposals, options }
+        Self { snapshot, diagnoses, rows, left_out, counts, findings, proposals, repeat }
     }
 
     /// A reported connection with its diagnosis.

@@ -12,6 +12,19 @@ pub(crate) enum Shrink {
     Never,
     /// It may be shortened, down to so many columns.
     To(usize),
+    /// The same, where shortening the others is not enough.
+    LastTo(usize),
+}
+
+impl Shrink {
+    /// Whether a column of `width` may lose one more in this round.
+    fn allows(self, width: usize, last_resort: bool) -> bool {
+        match self {
+            Self::Never => false,
+            Self::To(least) => width > least,
+            Self::LastTo(least) => last_resort && width > least,
+        }
+    }
 }
 
 /// A column: its head and how it behaves.
@@ -46,34 +59,51 @@ pub(crate) fn lay_out(columns: &[Column], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// The natural width of each column, shortened where the sum is too much: the widest first.
+/// The width of each column, less than its natural one where the sum is too much: the widest first.
 fn widths(columns: &[Column], rows: &[Vec<String>]) -> Vec<usize> {
-    let mut widths: Vec<usize> = columns
-        .iter()
-        .enumerate()
-        .map(|(i, column)| {
-            let cells = rows.iter().map(|row| row[i].chars().count());
-            cells.chain([column.head.chars().count()]).max().unwrap_or(0)
-        })
-        .collect();
-    let mut total: usize = widths.iter().map(|width| width + GAP).sum();
+    let mut widths = natural_widths(columns, rows);
+    let mut total = total_width(&widths);
     while total > WIDTH {
-        let widest = (0..columns.len())
-            .filter(|&i| matches!(columns[i].shrink, Shrink::To(least) if widths[i] > least))
-            .max_by_key(|&i| widths[i]);
-        let Some(widest) = widest else { break };
+        let widest = |last: bool| {
+            let can = |&i: &usize| columns[i].shrink.allows(widths[i], last);
+            (0..columns.len()).filter(can).max_by_key(|&i| widths[i])
+        };
+        let Some(widest) = widest(false).or_else(|| widest(true)) else { break };
         widths[widest] -= 1;
         total -= 1;
     }
     widths
 }
 
+fn natural_widths(columns: &[Column], rows: &[Vec<String>]) -> Vec<usize> {
+    let width = |(i, column): (usize, &Column)| {
+        let cells = rows.iter().map(|row| row[i].chars().count());
+        cells.chain([column.head.chars().count()]).max().unwrap_or(0)
+    };
+    columns.iter().enumerate().map(width).collect()
+}
+
+/// Whether nothing has to be shortened.
+pub(crate) fn fits(columns: &[Column], rows: &[Vec<String>]) -> bool {
+    total_width(&natural_widths(columns, rows)) <= WIDTH
+}
+
+fn total_width(widths: &[usize]) -> usize {
+    widths.iter().map(|width| width + GAP).sum()
+}
+
+/// Cuts out of the middle: names differ at their ends, and a process id stands last.
 fn shorten(cell: &str, width: usize) -> String {
-    if cell.chars().count() <= width {
+    let length = cell.chars().count();
+    if length <= width {
         return cell.to_owned();
     }
-    let kept: String = cell.chars().take(width.saturating_sub(1)).collect();
-    format!("{kept}…")
+    let tail = width.saturating_sub(1).div_ceil(2);
+    let head = width.saturating_sub(1) - tail;
+    let kept = |(i, c)| (i < head || i >= length - tail).then_some(c);
+    let mut chars: Vec<char> = cell.chars().enumerate().filter_map(kept).collect();
+    chars.insert(head, '…');
+    chars.into_iter().collect()
 }
 
 /// Breaks `text` into lines of at most [`WIDTH`] columns, those after the first indented by `indent`; the
@@ -115,6 +145,13 @@ mod tests {
         for line in lay_out(&columns, &rows).lines() {
             assert!(line.chars().count() <= WIDTH, "{line}");
         }
+    }
+
+    #[test]
+    fn a_long_cell_keeps_both_its_ends() {
+        assert_eq!(shorten("mining-extract-7xk", 18), "mining-extract-7xk");
+        assert_eq!(shorten("mining-extract-7xk", 12), "minin…ct-7xk");
+        assert_eq!(shorten("python3 (4711)", 10), "pyth…4711)");
     }
 
     #[test]

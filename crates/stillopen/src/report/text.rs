@@ -6,13 +6,13 @@ use std::{
 };
 
 use stillopen_model::{
-    Connection, DEFAULT_KEEPALIVE, Diagnosis, Expiry, Finding, IdleLimit, KeepaliveValues, Missing,
-    Remedy, Verdict, Waiting, human,
+    Connection, DEFAULT_KEEPALIVE, Diagnosis, Direction, Expiry, Finding, IdleLimit,
+    KeepaliveValues, Missing, Refresh, Remedy, Verdict, Waiting, human,
 };
 
 use super::{
-    Proposal, Report,
-    table::{Column, Shrink, lay_out, wrap},
+    Proposal, Repeat, Report,
+    table::{self, Column, Shrink, lay_out, wrap},
     words,
 };
 
@@ -46,7 +46,7 @@ pub(crate) fn render(report: &Report<'_>, all: bool) -> String {
 /// The common case on a laptop: no limit is known, so nothing is called cut or safe.
 fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result {
     if report.rows.is_empty() {
-        writeln!(text, "No connection leaves this host{}.", scope(report))?;
+        writeln!(text, "{}", nothing_to_report(report))?;
         left_out_and_gaps(report, text)?;
         return writeln!(text, "Look at another namespace:  stillopen check --netns NAME");
     }
@@ -73,7 +73,7 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
         writeln!(text, "  … {} more (--all lists them).", words::count(rows.len() - shown))?;
     }
     if !all && of > n {
-        let rest = report.rows.iter().filter(|row| !rows.contains(row));
+        let rest = report.rows.iter().filter(|&&row| is_refreshed(report, row, shortest));
         let slowest = rest.filter_map(|&row| refreshed_every(report, report.row(row).0)).max();
         let slowest = human(slowest.unwrap_or_default() + Duration::from_secs(1));
         let more = words::count(of - n);
@@ -138,7 +138,7 @@ fn headline(report: &Report<'_>) -> String {
     let of = words::plural(counts.connections, "connection");
     let of = format!("{of}{}", scope(report));
     if counts.connections == 0 {
-        return format!("No connection leaves this host{}.", scope(report));
+        return nothing_to_report(report);
     }
     if counts.cut == 0 && counts.at_risk == 0 {
         let unknown = match counts.unknown {
@@ -204,6 +204,15 @@ fn who_waits(report: &Report<'_>) -> String {
     }
 }
 
+/// The answer where there is no row.
+fn nothing_to_report(report: &Report<'_>) -> String {
+    if report.repeat.filtered {
+        format!("No connection that leaves this host matches{}.", scope(report))
+    } else {
+        format!("No connection leaves this host{}.", scope(report))
+    }
+}
+
 /// ` in 63 network namespaces`, where there are several.
 fn scope(report: &Report<'_>) -> String {
     match report.snapshot.namespaces.len() {
@@ -244,41 +253,42 @@ enum Last {
 
 fn table(report: &Report<'_>, rows: &[u32], last: Last) -> String {
     let several_namespaces = report.snapshot.namespaces.len() > 1;
-    let several_limits = report.snapshot.limits.len() > 1 && last == Last::Verdict;
+    let several_limits =
+        report.snapshot.limits.len() > 1 && last == Last::Verdict && !several_namespaces;
     let column = |head, shrink| Column { head, shrink, right: false };
     let mut columns = vec![
         Column { head: "QUIET", shrink: Shrink::Never, right: true },
-        column("STATE", Shrink::To(5)),
+        column("STATE", Shrink::Never),
         column("KEEPALIVE", Shrink::Never),
-        column("WHO", Shrink::To(7)),
-        column("PEER", Shrink::To(21)),
+        column("WHO", Shrink::To(10)),
+        column("PEER", Shrink::LastTo(10)),
     ];
     if several_namespaces {
-        columns.insert(3, column("NETNS", Shrink::To(6)));
+        columns.insert(3, column("NETNS", Shrink::To(10)));
     }
     if several_limits {
-        columns.push(column("LIMIT", Shrink::To(6)));
+        columns.push(column("LIMIT", Shrink::Never));
     }
     columns.push(match last {
-        Last::Verdict => column("VERDICT", Shrink::To(14)),
+        Last::Verdict => column("VERDICT", Shrink::Never),
         Last::CommonLimits => column("CUT UNDER", Shrink::Never),
     });
-    let cells = |&row: &u32| {
+    let cells = |row: u32, short: bool| {
         let (c, d) = report.row(row);
         let mut cells = vec![
             c.quiet().map_or_else(|| "?".into(), human),
-            words::state(c).to_owned(),
+            words::state(c, short).to_owned(),
             words::keepalive(c.keepalive),
         ];
         if several_namespaces {
-            let name = report.snapshot.namespace(c.netns).map(|namespace| namespace.name.clone());
-            cells.push(name.unwrap_or_default());
+            let name = report.snapshot.namespace(c.netns).map(|namespace| namespace.name.as_str());
+            cells.push(printable(name.unwrap_or_default()));
         }
         cells.push(who(report, c));
         cells.push(c.peer.to_string());
         if several_limits {
             let limit = words::limit(report.snapshot, d);
-            cells.push(limit.map_or_else(|| "-".into(), |limit| limit.id.clone()));
+            cells.push(limit.map_or_else(|| "-".into(), |l| words::limit_time(l.idle_timeout)));
         }
         cells.push(match last {
             Last::Verdict => words::verdict(report.snapshot, d),
@@ -286,7 +296,13 @@ fn table(report: &Report<'_>, rows: &[u32], last: Last) -> String {
         });
         cells
     };
-    lay_out(&columns, &rows.iter().map(cells).collect::<Vec<_>>())
+    let all_cells = |short| rows.iter().map(|&row| cells(row, short)).collect::<Vec<_>>();
+    let full = all_cells(false);
+    if table::fits(&columns, &full) {
+        lay_out(&columns, &full)
+    } else {
+        lay_out(&columns, &all_cells(true))
+    }
 }
 
 fn who(report: &Report<'_>, c: &Connection) -> String {
@@ -375,19 +391,36 @@ fn limits(report: &Report<'_>, text: &mut String) {
     }
 }
 
-/// A limit in one line: `aws-nat-gateway, 350s for every peer; AWS NAT gateway, verified (2026-11-29)`.
+/// A limit in one line: `aws-nat-gateway, 350s for every peer; AWS NAT gateway, verified (2026-11-29; …)`.
 pub(crate) fn describe(limit: &IdleLimit) -> String {
     let peers = if limit.selector.peers.is_empty() {
         "every peer".to_owned()
     } else {
         limit.selector.peers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     };
+    let direction = match limit.selector.direction {
+        Direction::Both => "",
+        Direction::Outbound => ", outbound",
+        Direction::Inbound => ", inbound",
+    };
+    let refresh = match limit.refreshed_by {
+        Refresh::AnyPacket => "",
+        Refresh::PayloadOnly => ", payload only",
+        Refresh::Unknown => ", not known whether probes count",
+    };
+    let expiry = match limit.on_expiry {
+        Expiry::Silent => "",
+        Expiry::Fin => ", then closes",
+        Expiry::Reset => ", then resets",
+        Expiry::Unknown => ", then not known",
+    };
     let evidence = limit.evidence.first();
     let detail = evidence.map(|evidence| evidence.detail.as_str()).unwrap_or_default();
     let date = evidence.and_then(|evidence| evidence.date.as_deref());
     let date = date.map(|date| format!(" ({date}; not measured here)")).unwrap_or_default();
     let time = words::limit_time(limit.idle_timeout);
-    format!("{}, {time} for {peers}; {detail}{date}", limit.id)
+    let id = printable(&limit.id);
+    format!("{id}, {time} for {peers}{direction}{refresh}{expiry}; {}{date}", printable(detail))
 }
 
 fn findings(report: &Report<'_>, text: &mut String) {
@@ -444,11 +477,13 @@ fn advice(report: &Report<'_>, text: &mut String) -> fmt::Result {
         let missing = Verdict::Unknown { missing: Missing::PeerKeepalive };
         report.row(row).1.verdict == missing
     });
-    let options = &report.options;
+    let Repeat { options, from, .. } = &report.repeat;
     if asks_for_sample {
-        writeln!(text, "Settle what the peer does:  stillopen check{options} --sample 30s")
+        // A saved snapshot can't be looked at a second time.
+        let there = if from.is_empty() { "" } else { ", on its host" };
+        writeln!(text, "Settle what the peer does{there}:  stillopen check{options} --sample 30s")
     } else {
-        writeln!(text, "Look again:  stillopen check{options}")
+        writeln!(text, "Look again:  stillopen check{options}{from}")
     }
 }
 

@@ -25,9 +25,11 @@ pub(crate) fn keepalive(keepalive: Keepalive) -> String {
     }
 }
 
-/// What this end is doing, for the table.
-pub(crate) fn state(c: &Connection) -> &'static str {
+/// What this end is doing, for the table; `short` for one that is wide already.
+pub(crate) fn state(c: &Connection, short: bool) -> &'static str {
     match (c.state, c.waiting()) {
+        (State::Established, Waiting::ForAnswer) if short => "asked",
+        (State::CloseWait | State::FinWait1 | State::FinWait2, _) if short => "closed",
         (State::Established, Waiting::ForAnswer) => "asked, no answer yet",
         (State::Established, Waiting::Idle) => "idle",
         (State::Established, Waiting::Unknown) => "quiet",
@@ -57,7 +59,7 @@ pub(crate) fn verdict(snapshot: &Snapshot, d: &Diagnosis) -> String {
             if slack.is_zero() {
                 format!("cut in {}", human(cut_in))
             } else {
-                format!("cut in {} to {}", human(cut_in), human(cut_in + slack))
+                format!("cut in {}-{}", human(cut_in), human(cut_in + slack))
             }
         }
         Verdict::Cut { proof } => format!("CUT, {}", proof.name()),
@@ -67,16 +69,16 @@ pub(crate) fn verdict(snapshot: &Snapshot, d: &Diagnosis) -> String {
 
 fn missing_cell(missing: Missing) -> &'static str {
     match missing {
-        Missing::Limit => "no limit known",
+        Missing::Limit => "no limit",
         Missing::Stamps => "no tcp_info",
-        Missing::Keepalive => "keepalive not readable",
-        Missing::KeepaliveValues => "values not readable",
+        Missing::Keepalive => "keepalive?",
+        Missing::KeepaliveValues => "keepalive values?",
         Missing::PeerKeepalive => "peer may probe",
-        Missing::PeerAnswer => "peer does not answer",
+        Missing::PeerAnswer => "no ACK",
         Missing::HalfClosedTimeout => "half-closed",
-        Missing::Handshake => "not established",
-        Missing::Refresh => "probes may not count",
-        Missing::Expiry => "expiry not known",
+        Missing::Handshake => "no handshake",
+        Missing::Refresh => "do probes count?",
+        Missing::Expiry => "what at expiry?",
     }
 }
 

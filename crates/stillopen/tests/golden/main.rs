@@ -1,0 +1,157 @@
+//! What people read, word for word: each output is a text file here.
+//!
+//! `STILLOPEN_BLESS=1 cargo test --test golden` writes them anew; the difference is then read in the commit.
+//! The snapshots (`*.json`) are made by hand.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// No line of any output is longer.
+const WIDTH: usize = 100;
+
+/// A command whose output is kept in a file.
+struct Output {
+    /// `NAME.txt` holds it.
+    name: &'static str,
+    /// The working folder, below this one: what `stillopen.toml` it finds.
+    folder: &'static str,
+    args: &'static [&'static str],
+    status: i32,
+}
+
+const fn output(name: &'static str, args: &'static [&'static str], status: i32) -> Output {
+    Output { name, folder: "", args, status }
+}
+
+/// Reports of `check`: their first line is the answer, their last one holds a command.
+const REPORTS: [Output; 11] = [
+    output("laptop", &["check", "--from", "laptop.json"], 0),
+    output("laptop_all", &["check", "--from", "laptop.json", "--all"], 0),
+    output("laptop_limit", &["check", "--from", "laptop.json", "--limit", "aws-nat-gateway"], 1),
+    output("at_risk", &["check", "--from", "at_risk.json"], 1),
+    output("at_risk_all", &["check", "--from", "at_risk.json", "--all"], 1),
+    output("cut", &["check", "--from", "cut.json"], 1),
+    output("safe", &["check", "--from", "safe.json"], 0),
+    output("safe_all", &["check", "--from", "safe.json", "--all"], 0),
+    output("gaps", &["check", "--from", "gaps.json"], 1),
+    output("nothing", &["check", "--from", "nothing.json"], 0),
+    output("nothing_left", &["check", "--from", "laptop.json", "--port", "9"], 0),
+];
+
+/// The other outputs.
+const REFERENCE: [Output; 10] = [
+    output("limits", &["limits"], 0),
+    Output { name: "limits_configured", folder: "configured", args: &["limits"], status: 0 },
+    output("limits_catalogue_azure", &["limits", "--catalogue", "azure"], 0),
+    output("limits_catalogue", &["limits", "--catalogue"], 0),
+    output("findings", &["findings"], 0),
+    output("finding", &["findings", "armed_but_off"], 0),
+    output("help", &["--help"], 0),
+    output("check_help", &["check", "--help"], 0),
+    output("limits_help", &["limits", "--help"], 0),
+    output("findings_help", &["findings", "--help"], 0),
+];
+
+fn here() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+fn run(output: &Output) -> String {
+    let said = Command::new(env!("CARGO_BIN_EXE_stillopen"))
+        .args(output.args)
+        .current_dir(here().join(output.folder))
+        // The width of a terminal and this user's configuration are not the subject.
+        .env("COLUMNS", WIDTH.to_string())
+        .env("NO_COLOR", "1")
+        .env("XDG_CONFIG_HOME", "/nowhere/config")
+        .stdin(Stdio::null())
+        .output()
+        .expect("start stillopen");
+    let text = |bytes| String::from_utf8(bytes).expect("it writes UTF-8");
+    assert_eq!(text(said.stderr), "", "{}", output.name);
+    assert_eq!(said.status.code(), Some(output.status), "{}", output.name);
+    text(said.stdout)
+}
+
+/// Compares an output with its file, or writes the file; returns what differs.
+fn compare(output: &Output, text: &str) -> Option<String> {
+    let path = here().join(output.name).with_extension("txt");
+    if env::var_os("STILLOPEN_BLESS").is_some() {
+        fs::write(&path, text).expect("write the file");
+        return None;
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    if kept == text {
+        return None;
+    }
+    let first = kept.lines().zip(text.lines()).position(|(kept, now)| kept != now);
+    let line = first.unwrap_or_else(|| kept.lines().count().min(text.lines().count()));
+    let of = |text: &str| text.lines().nth(line).unwrap_or("(its end)").to_owned();
+    Some(format!(
+        "{}.txt, line {}:\n  kept: {}\n  now:  {}",
+        output.name,
+        line + 1,
+        of(&kept),
+        of(text)
+    ))
+}
+
+fn hold_all(outputs: &[Output]) {
+    let differences: Vec<String> =
+        outputs.iter().filter_map(|output| compare(output, &run(output))).collect();
+    assert!(differences.is_empty(), "STILLOPEN_BLESS=1 takes over:\n{}", differences.join("\n"));
+}
+
+#[test]
+fn reports_are_as_kept() {
+    hold_all(&REPORTS);
+}
+
+#[test]
+fn references_are_as_kept() {
+    hold_all(&REFERENCE);
+}
+
+#[test]
+fn no_line_is_wider_than_100_columns() {
+    for output in REPORTS.iter().chain(&REFERENCE) {
+        for line in run(output).lines() {
+            assert!(line.chars().count() <= WIDTH, "{}: {line}", output.name);
+        }
+    }
+}
+
+#[test]
+fn a_report_starts_with_the_answer_and_ends_with_a_command() {
+    for output in &REPORTS {
+        let text = run(output);
+        let first = text.lines().next().expect("it says something");
+        assert!(first.contains("connection"), "{}: {first}", output.name);
+        let last = text.lines().last().expect("it says something");
+        assert!(last.contains("stillopen "), "{}: {last}", output.name);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_last_command_of_a_report_is_one_that_runs() {
+    for output in &REPORTS {
+        let text = run(output);
+        let last = text.lines().last().expect("it says something");
+        let (_, command) = last.split_once("stillopen ").expect("it holds a command");
+        // What follows two blanks is said of the command. The wait is not the subject.
+        let command = command.split("  ").next().unwrap_or_default();
+        let command =
+            command.replace("30s", "1ms").replace("NAME", &std::process::id().to_string());
+        let said = Command::new(env!("CARGO_BIN_EXE_stillopen"))
+            .args(command.split(' '))
+            .current_dir(here())
+            .output()
+            .expect("start stillopen");
+        let stderr = String::from_utf8_lossy(&said.stderr);
+        assert_ne!(said.status.code(), Some(2), "{}: stillopen {command}: {stderr}", output.name);
+    }
+}
