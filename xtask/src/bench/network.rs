@@ -1,7 +1,7 @@
 //! Two network namespaces with a veth pair between them: one connects, the other stands for elsewhere.
 //!
-//! They have no names and live as long as the processes in them, which end with this one: nothing can be left behind, also not
-//! after SIGKILL.
+//! They have no names: they live as long as the processes in them, and those end when this one does,
+//! after SIGKILL too. So nothing can be left behind.
 
 use std::{
     env,
