@@ -62,8 +62,10 @@ pub struct Planned {
 #[must_use]
 pub fn plan(snapshot: &Snapshot, diagnoses: &[Diagnosis]) -> Vec<Planned> {
     let mut planned: Vec<Planned> = Vec::new();
+    let recommended = |limit| Recommended::under(limit, snapshot.host.hz);
+    let limits: Vec<_> = snapshot.limits.iter().map(recommended).collect();
     for (index, (c, diagnosis)) in (0..).zip(snapshot.connections.iter().zip(diagnoses)) {
-        let Some(remedy) = remedy_for(snapshot, c, diagnosis) else { continue };
+        let Some(remedy) = remedy_for(&limits, c, diagnosis) else { continue };
         match planned.iter_mut().find(|planned| planned.remedy == remedy) {
             Some(planned) => planned.connections.push(index),
             None => planned.push(Planned { remedy, connections: vec![index] }),
@@ -72,23 +74,32 @@ pub fn plan(snapshot: &Snapshot, diagnoses: &[Diagnosis]) -> Vec<Planned> {
     planned
 }
 
-fn remedy_for(snapshot: &Snapshot, c: &Connection, diagnosis: &Diagnosis) -> Option<Remedy> {
+/// A limit with what is advised under it.
+struct Recommended<'a> {
+    limit: &'a IdleLimit,
+    keepalive: Option<KeepaliveValues>,
+}
+
+impl<'a> Recommended<'a> {
+    fn under(limit: &'a IdleLimit, hz: KernelHz) -> Self {
+        Self { limit, keepalive: recommended_keepalive(limit.idle_timeout, hz) }
+    }
+}
+
+fn remedy_for(limits: &[Recommended<'_>], c: &Connection, diagnosis: &Diagnosis) -> Option<Remedy> {
     let has = |finding| diagnosis.findings.contains(finding);
     if has(Finding::PeerClosed) {
         return Some(Remedy::CloseInProgram);
     }
-    let limit: Option<&IdleLimit> =
-        diagnosis.limit.and_then(|index| snapshot.limits.get(index as usize));
-    if limit.is_some_and(|limit| limit.refreshed_by == Refresh::PayloadOnly) {
+    let decides = diagnosis.limit.and_then(|index| limits.get(index as usize));
+    if decides.is_some_and(|decides| decides.limit.refreshed_by == Refresh::PayloadOnly) {
         return (!matches!(diagnosis.verdict, Verdict::Safe { .. })).then_some(Remedy::SendPayload);
     }
     if has(Finding::Unanswered) || has(Finding::DeadPeer) {
         return None;
     }
-    let values = match (diagnosis.verdict, limit) {
-        (Verdict::AtRisk { .. }, Some(limit)) => {
-            recommended_keepalive(limit.idle_timeout, snapshot.host.hz)?
-        }
+    let values = match (diagnosis.verdict, decides) {
+        (Verdict::AtRisk { .. }, Some(decides)) => decides.keepalive?,
         (Verdict::Unknown { .. }, None) if has(Finding::KeepaliveOff) => DEFAULT_KEEPALIVE,
         _ => return None,
     };

@@ -1,7 +1,6 @@
 //! `cargo xtask bench check`: what the list, the verdicts and the owners cost.
 
 use std::{
-    env,
     io::BufReader,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -59,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bail!("bench check makes network namespaces: run it as root");
     }
     tools::require(&[IP, SS, UNSHARE, NSENTER])?;
-    let stillopen = build()?;
+    let Built { stillopen, xtask } = build()?;
     let mut network = Network::new(args.connections)?;
     let pid = network.client_pid().to_string();
     let check = |options: &[&str]| {
@@ -74,9 +73,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bail!("check sees {seen} connections instead of {}", args.connections);
     }
 
-    let this = env::current_exe().context("find this program")?;
     let mut works: Vec<Work> = vec![
-        Work::new(FLOOR, Box::new(|| drain(&this, &pid))),
+        Work::new(FLOOR, Box::new(|| drain(&xtask, &pid))),
         Work::new(LIST, Box::new(|| check(&["--no-owners"]))),
         Work::new(FULL, Box::new(|| check(&["--json"]))),
     ];
@@ -195,13 +193,22 @@ fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-fn build() -> Result<PathBuf> {
-    sh::run(sh::cargo().args(["build", "--release", "--locked", "--package", "stillopen"]))?;
-    Ok(sh::target_dir()?.join("release/stillopen"))
+/// What is measured, and the floor, built alike.
+struct Built {
+    stillopen: PathBuf,
+    /// This program: the running one may be a debug build.
+    xtask: PathBuf,
 }
 
-fn drain(this: &Path, pid: &str) -> Command {
-    let mut drain = Command::new(this);
+fn build() -> Result<Built> {
+    let packages = ["--package", "stillopen", "--package", "xtask"];
+    sh::run(sh::cargo().args(["build", "--release", "--locked"]).args(packages))?;
+    let release = sh::target_dir()?.join("release");
+    Ok(Built { stillopen: release.join("stillopen"), xtask: release.join("xtask") })
+}
+
+fn drain(xtask: &Path, pid: &str) -> Command {
+    let mut drain = Command::new(xtask);
     drain.args(["bench-drain", pid]);
     drain
 }

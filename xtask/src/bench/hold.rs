@@ -1,13 +1,13 @@
 //! `cargo xtask bench-hold`: one end of many connections, in the network namespace that it runs in.
 //!
-//! It says what it has done line by line on standard output and holds everything until its standard
-//! input ends. So nothing is left of it when its parent is gone, however that ended.
+//! It says what it has done line by line on standard output, goes on where it is told to on standard
+//! input, and holds everything until that ends. So nothing is left of it when its parent is gone, however
+//! that ended.
 
 use std::{
     fs,
     io::{self, Read as _, Write as _},
-    net::{Ipv4Addr, SocketAddrV4},
-    ops::Range,
+    net::SocketAddrV4,
     os::fd::OwnedFd,
     time::Duration,
 };
@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use rustix::{
     net::{
-        AddressFamily, SocketFlags, SocketType, bind, connect, listen, socket_with,
+        AddressFamily, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
         sockopt::{set_socket_keepalive, set_tcp_keepidle},
     },
     process::{Resource, Rlimit, getrlimit, setrlimit},
@@ -24,76 +24,83 @@ use rustix::{
 
 /// What it says once it runs, and so is in its namespace.
 pub(super) const STARTED: &str = "started";
+/// What it says of an end that listens, once that does.
+pub(super) const LISTENING: &str = "listening";
 /// What it says once everything is open.
 pub(super) const READY: &str = "ready";
-/// How many connections go to one listener: well below the local ports that a client has for each.
-pub(super) const PER_LISTENER: u32 = 20_000;
 /// Connections are reported open in steps of so many.
 const STEP: u32 = 1_000;
-const FIRST_LISTENER: u16 = 5_001;
 /// Files that are open besides the connections, with plenty to spare.
 const OTHER_FILES: u64 = 100;
-/// However high the limit is, owners are many.
-const MOST_CONNECTIONS: u32 = 20_000;
+/// However high the limit is, owners are many. Well below the local ports that a client has for one
+/// listener.
+const MOST_CONNECTIONS: u32 = 19_000;
 
 /// Which end.
 #[derive(Debug, Subcommand)]
 pub(crate) enum End {
-    /// Listen, and leave the connections in the listeners' queues: no process of this host owns them,
-    /// just as if they ended on another.
-    Listen { address: Ipv4Addr, connections: u32 },
+    /// Listen, and accept when told again.
+    Accept { at: SocketAddrV4, connections: u32 },
     /// Connect; every second connection has keepalive on, with 7200/75/9.
-    Connect {
-        address: Ipv4Addr,
-        connections: u32,
-        /// How many others hold already.
-        before: u32,
-    },
+    Connect { to: SocketAddrV4, connections: u32 },
 }
 
 pub(crate) fn run(end: &End) -> Result<()> {
     say(STARTED)?;
-    // The parent has moved a network device here, or tells so by closing.
-    let mut line = [0];
-    if io::stdin().read(&mut line)? == 0 {
+    if !told_to_go_on()? {
         return Ok(());
     }
     let _held = match *end {
-        End::Listen { address, connections } => listeners(address, connections)?,
-        End::Connect { address, connections, before } => {
-            connected(address, before..before + connections)?
+        End::Accept { at, connections } => {
+            let listener = listener(at, connections)?;
+            say(LISTENING)?;
+            // All are in its queue by then: none is waited for, so the end of the parent is not missed.
+            if !told_to_go_on()? {
+                return Ok(());
+            }
+            accepted(listener, connections)?
         }
+        End::Connect { to, connections } => connected(to, connections)?,
     };
     say(READY)?;
     io::copy(&mut io::stdin(), &mut io::sink())?;
     Ok(())
 }
 
-fn listeners(address: Ipv4Addr, connections: u32) -> Result<Vec<OwnedFd>> {
-    let backlog = PER_LISTENER + STEP;
+/// Waits for the parent; `false`: it is gone.
+fn told_to_go_on() -> Result<bool> {
+    Ok(io::stdin().read(&mut [0])? > 0)
+}
+
+fn listener(at: SocketAddrV4, connections: u32) -> Result<OwnedFd> {
+    let backlog = connections + STEP;
     sysctl("core/somaxconn", &backlog.to_string())?;
     sysctl("ipv4/tcp_max_syn_backlog", &backlog.to_string())?;
-    let mut held = Vec::new();
-    for port in FIRST_LISTENER..=listener_of(connections)? {
-        let socket = tcp_socket()?;
-        bind(&socket, &SocketAddrV4::new(address, port))
-            .with_context(|| format!("bind {address}:{port}"))?;
-        listen(&socket, i32::try_from(backlog)?)?;
+    let socket = tcp_socket()?;
+    bind(&socket, &at).with_context(|| format!("bind {at}"))?;
+    listen(&socket, i32::try_from(backlog)?)?;
+    Ok(socket)
+}
+
+/// The connections in the queue of `listener`, and itself.
+fn accepted(listener: OwnedFd, connections: u32) -> Result<Vec<OwnedFd>> {
+    allow_files(connections)?;
+    let mut held = Vec::with_capacity(connections as usize + 1);
+    for number in 0..connections {
+        let socket = accept_with(&listener, SocketFlags::CLOEXEC)
+            .with_context(|| format!("accept connection {number}"))?;
         held.push(socket);
     }
+    held.push(listener);
     Ok(held)
 }
 
-fn connected(address: Ipv4Addr, numbers: Range<u32>) -> Result<Vec<OwnedFd>> {
-    let files = u64::try_from(numbers.len())? + OTHER_FILES;
-    let most = getrlimit(Resource::Nofile).maximum;
-    setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum: most })
-        .with_context(|| format!("raise the limit of open files to {files}"))?;
+fn connected(to: SocketAddrV4, connections: u32) -> Result<Vec<OwnedFd>> {
+    allow_files(connections)?;
     sysctl("ipv4/ip_local_port_range", "1024 65535")?;
-    let mut held = Vec::with_capacity(numbers.len());
-    for number in numbers {
+    let mut held = Vec::with_capacity(connections as usize);
+    for number in 0..connections {
         let socket = tcp_socket()?;
-        let to = SocketAddrV4::new(address, listener_of(number)?);
         connect(&socket, &to).with_context(|| format!("connection {number} to {to}"))?;
         if number % 2 == 1 {
             set_tcp_keepidle(&socket, Duration::from_secs(7200))?;
@@ -118,10 +125,11 @@ pub(super) fn most_connections() -> Result<u32> {
     Ok(most)
 }
 
-/// The port that connection `number` goes to.
-fn listener_of(number: u32) -> Result<u16> {
-    let listener = u16::try_from(number.div_euclid(PER_LISTENER))?;
-    FIRST_LISTENER.checked_add(listener).context("too many connections")
+fn allow_files(connections: u32) -> Result<()> {
+    let files = u64::from(connections) + OTHER_FILES;
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum })
+        .with_context(|| format!("raise the limit of open files to {files}"))
 }
 
 fn tcp_socket() -> Result<OwnedFd> {

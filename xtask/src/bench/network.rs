@@ -1,71 +1,81 @@
-//! Two network namespaces with a veth pair between them: one connects, the other stands for elsewhere.
+//! Two network namespaces of this host with a veth pair between them: one connects, the other accepts.
+//! Processes own both ends, as many as the limit of open files demands.
 //!
-//! They have no names: they live as long as the processes in them, and those end when this one does,
-//! after SIGKILL too. So nothing can be left behind.
+//! The namespaces have no names: they live as long as the processes in them, and those end when this one
+//! does, after SIGKILL too. So nothing can be left behind.
 
 use std::{
     env,
     io::{BufRead as _, BufReader, Lines, Write as _},
-    net::Ipv4Addr,
+    net::{Ipv4Addr, SocketAddrV4},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::hold::{self, READY, STARTED};
+use super::hold::{self, LISTENING, READY, STARTED};
 use crate::sh;
 
 /// The addresses of the two ends: RFC 2544's, for benchmarks.
-const HERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+/// Each pair of processes has a port of its own, from here on.
+const FIRST_PORT: u16 = 5_001;
 
 /// The two namespaces, connected, without connections yet.
 pub(super) struct Network {
-    /// All in one namespace; the first one made it.
-    clients: Vec<Holder>,
-    server: Holder,
+    pairs: Vec<Pair>,
     connections: u32,
+}
+
+/// Two processes that hold the two ends of the same connections. The first pair made the namespaces.
+struct Pair {
+    client: Holder,
+    server: Holder,
 }
 
 impl Network {
     pub(super) fn new(connections: u32) -> Result<Self> {
-        let address = ELSEWHERE.to_string();
-        let server = Holder::start(unshare(), &["listen", &address, &connections.to_string()])?;
-        let mut network = Self { clients: Vec::new(), server, connections };
         let most = hold::most_connections()?;
-        for before in (0..connections).step_by(most as usize) {
-            let place = network.clients.first().map_or_else(unshare, Holder::nsenter);
+        let mut network = Self { pairs: Vec::new(), connections };
+        for (port, before) in (FIRST_PORT..).zip((0..connections).step_by(most as usize)) {
+            let at = SocketAddrV4::new(SERVER, port).to_string();
             let count = most.min(connections - before).to_string();
-            let connect = ["connect", &address, &count, &before.to_string()];
-            network.clients.push(Holder::start(place, &connect)?);
+            let start = |end, first: fn(&Pair) -> &Holder| {
+                let place =
+                    network.pairs.first().map_or_else(unshare, |pair| first(pair).nsenter());
+                Holder::start(place, &[end, &at, &count])
+            };
+            let server = start("accept", |pair| &pair.server)?;
+            let client = start("connect", |pair| &pair.client)?;
+            network.pairs.push(Pair { client, server });
         }
-        let server_pid = network.server.child.id().to_string();
+        let Pair { client, server } = network.first();
         let ip = |holder: &Holder, arguments: &str| {
             sh::output(holder.nsenter().arg("ip").args(arguments.split(' '))).map(drop)
         };
-        ip(
-            network.client(),
-            &format!("link add bench0 type veth peer name bench1 netns {server_pid}"),
-        )?;
-        for (holder, device, address) in
-            [(network.client(), "bench0", HERE), (&network.server, "bench1", ELSEWHERE)]
-        {
+        let server_pid = server.child.id();
+        ip(client, &format!("link add bench0 type veth peer name bench1 netns {server_pid}"))?;
+        for (holder, device, address) in [(client, "bench0", CLIENT), (server, "bench1", SERVER)] {
             ip(holder, &format!("address add {address}/30 dev {device}"))?;
             ip(holder, &format!("link set {device} up"))?;
         }
         Ok(network)
     }
 
-    /// Opens the connections. From now on the client's namespace holds them.
+    /// Opens the connections. From now on both namespaces hold them.
     pub(super) fn open(&mut self) -> Result<()> {
-        self.server.go_on()?;
-        self.server.until_ready(|_| {})?;
         let style = ProgressStyle::with_template("opening {pos}/{len} connections {wide_bar}")?;
         let bar = ProgressBar::new(self.connections.into()).with_style(style);
-        for client in &mut self.clients {
+        for Pair { client, server } in &mut self.pairs {
+            server.go_on()?;
+            server.until(LISTENING, |_| {})?;
+            let before = bar.position();
             client.go_on()?;
-            client.until_ready(|opened| bar.set_position(opened))?;
+            client.until(READY, |opened| bar.set_position(before + opened))?;
+            server.go_on()?;
+            server.until(READY, |_| {})?;
         }
         bar.finish_and_clear();
         eprintln!("{} connections are open", self.connections);
@@ -74,19 +84,19 @@ impl Network {
 
     /// A process in the client's namespace.
     pub(super) fn client_pid(&self) -> u32 {
-        self.client().child.id()
+        self.first().client.child.id()
     }
 
     /// `program`, run in the client's namespace.
     pub(super) fn nsenter(&self, program: &str) -> Command {
-        let mut command = self.client().nsenter();
+        let mut command = self.first().client.nsenter();
         command.arg(program);
         command
     }
 
-    fn client(&self) -> &Holder {
+    fn first(&self) -> &Pair {
         // There is one at least: new() fails otherwise, and connections is above 0.
-        &self.clients[0]
+        &self.pairs[0]
     }
 }
 
@@ -129,14 +139,14 @@ impl Holder {
         self.input.write_all(b"\n").context("tell bench-hold to go on")
     }
 
-    fn until_ready(&mut self, progress: impl Fn(u64)) -> Result<()> {
+    /// Waits until it says `word`, and hands on how many connections it says it has until then.
+    fn until(&mut self, word: &str, progress: impl Fn(u64)) -> Result<()> {
         loop {
-            match self.next_line()?.as_str() {
-                READY => return Ok(()),
-                line => {
-                    progress(line.parse().with_context(|| format!("bench-hold says {line:?}"))?);
-                }
+            let line = self.next_line()?;
+            if line == word {
+                return Ok(());
             }
+            progress(line.parse().with_context(|| format!("bench-hold says {line:?}"))?);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The report for people: the answer first, then the rows with their evidence, then what to do.
 
 use std::{
+    collections::BinaryHeap,
     fmt::{self, Write as _},
     time::Duration,
 };
@@ -51,9 +52,9 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
         return writeln!(text, "Look at another namespace:  stillopen check --netns NAME");
     }
     let shortest = Duration::from_secs(COMMON_LIMITS[0].0);
-    let unprotected: Vec<u32> =
-        report.rows.iter().copied().filter(|&row| !is_refreshed(report, row, shortest)).collect();
-    let (n, of) = (unprotected.len(), report.rows.len());
+    let unprotected = |row: &u32| !is_refreshed(report, *row, shortest);
+    let n = report.rows.iter().copied().filter(unprotected).count();
+    let of = report.rows.len();
     let answer = format!(
         "No idle limit is known here, so nothing is called cut or safe. {} of {} {} unprotected.",
         words::count(n),
@@ -62,16 +63,10 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
     );
     text.push_str(&wrap(&answer, 0));
 
-    let mut rows = if all { report.rows.clone() } else { unprotected };
-    let shown = if all { rows.len() } else { rows.len().min(ROWS_SHOWN) };
-    first(&mut rows, shown, |row| std::cmp::Reverse(report.row(row).0.quiet()));
-    if shown > 0 {
-        writeln!(text)?;
-        text.push_str(&table(report, &rows[..shown], Last::CommonLimits));
-    }
-    if shown < rows.len() {
-        writeln!(text, "  … {} more (--all lists them).", words::count(rows.len() - shown))?;
-    }
+    let rows = report.rows.iter().copied().filter(|row| all || unprotected(row));
+    let rows = first(rows, most_shown(all), |row| std::cmp::Reverse(report.row(row).0.quiet()));
+    let listed = if all { of } else { n };
+    listing(report, &rows, listed, Last::CommonLimits, text)?;
     if !all && of > n {
         let rest = report.rows.iter().filter(|&&row| is_refreshed(report, row, shortest));
         let slowest = rest.filter_map(|&row| refreshed_every(report, report.row(row).0)).max();
@@ -101,35 +96,56 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
 /// A limit is known: what is cut, what will be.
 fn with_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result {
     text.push_str(&wrap(&headline(report), 0));
-    let mut rows: Vec<u32> =
-        report.rows.iter().copied().filter(|&row| all || is_news(report.row(row).1)).collect();
-    let shown = if all { rows.len() } else { rows.len().min(ROWS_SHOWN) };
-    first(&mut rows, shown, |row| order(report.row(row).0, report.row(row).1));
-    if shown > 0 {
-        writeln!(text)?;
-        text.push_str(&table(report, &rows[..shown], Last::Verdict));
-    }
-    if shown < rows.len() {
-        writeln!(text, "  … {} more (--all lists them).", words::count(rows.len() - shown))?;
-    }
-    if !all {
-        rest(report, text);
-    }
+    let rest = if all { Rest::default() } else { Rest::of(report) };
+    let rows = report.rows.iter().copied().filter(|&row| all || is_news(report.row(row).1));
+    let rows = first(rows, most_shown(all), |row| order(report.row(row).0, report.row(row).1));
+    let listed = report.rows.len() - rest.safe - rest.no_limit;
+    listing(report, &rows, listed, Last::Verdict, text)?;
+    rest.write(text);
     writeln!(text)?;
-    why(report, &rows[..shown], text);
+    why(report, &rows, text);
     limits(report, text);
     findings(report, text);
     left_out_and_gaps(report, text)?;
     advice(report, text)
 }
 
-/// Puts the `shown` rows with the smallest keys first, in order; the rest, which may be a million, is not
-/// sorted.
-fn first<K: Ord>(rows: &mut [u32], shown: usize, key: impl Fn(u32) -> K) {
-    if shown > 0 && shown < rows.len() {
-        rows.select_nth_unstable_by_key(shown - 1, |&row| (key(row), row));
+fn most_shown(all: bool) -> usize {
+    if all { usize::MAX } else { ROWS_SHOWN }
+}
+
+/// The `most` rows with the smallest keys, in order; the rest, which may be a million, is not sorted.
+fn first<K: Ord>(rows: impl Iterator<Item = u32>, most: usize, key: impl Fn(u32) -> K) -> Vec<u32> {
+    let mut kept = BinaryHeap::new();
+    for row in rows {
+        let keyed = (key(row), row);
+        if kept.len() < most {
+            kept.push(keyed);
+        } else if let Some(mut largest) = kept.peek_mut()
+            && keyed < *largest
+        {
+            *largest = keyed;
+        }
     }
-    rows[..shown].sort_unstable_by_key(|&row| (key(row), row));
+    kept.into_sorted_vec().into_iter().map(|(_, row)| row).collect()
+}
+
+/// The table of `rows`, which are the first of so many `listed`.
+fn listing(
+    report: &Report<'_>,
+    rows: &[u32],
+    listed: usize,
+    last: Last,
+    text: &mut String,
+) -> fmt::Result {
+    if !rows.is_empty() {
+        writeln!(text)?;
+        text.push_str(&table(report, rows, last));
+    }
+    if rows.len() < listed {
+        writeln!(text, "  … {} more (--all lists them).", words::count(listed - rows.len()))?;
+    }
+    Ok(())
 }
 
 /// The first line: the answer.
@@ -171,13 +187,19 @@ fn headline(report: &Report<'_>) -> String {
 
 /// Who waits for an answer that cannot arrive, or will be lost.
 fn who_waits(report: &Report<'_>) -> String {
-    let waits = |row: &&u32| report.row(**row).0.waiting() == Waiting::ForAnswer;
-    let in_vain = report
-        .rows
-        .iter()
-        .filter(waits)
-        .filter(|&&row| matches!(report.row(row).1.verdict, Verdict::Cut { .. }))
-        .count();
+    let (mut in_vain, mut next) = (0, None);
+    for &row in &report.rows {
+        let (c, d) = report.row(row);
+        match d.verdict {
+            Verdict::Cut { .. } if c.waiting() == Waiting::ForAnswer => in_vain += 1,
+            Verdict::AtRisk { cut_in } if c.waiting() == Waiting::ForAnswer => {
+                let expiry = words::limit(report.snapshot, d).map(|limit| limit.on_expiry);
+                let lost = (cut_in, expiry == Some(Expiry::Silent));
+                next = Some(next.map_or(lost, |next| lost.min(next)));
+            }
+            _ => {}
+        }
+    }
     if in_vain > 0 {
         let verb = if in_vain == 1 { "waits" } else { "wait" };
         let answers = if in_vain == 1 { "an answer that" } else { "answers that" };
@@ -186,15 +208,7 @@ fn who_waits(report: &Report<'_>) -> String {
             words::plural(in_vain, "client")
         );
     }
-    let next = report.rows.iter().filter(waits).filter_map(|&row| {
-        let (_, d) = report.row(row);
-        let silent = words::limit(report.snapshot, d).map(|limit| limit.on_expiry);
-        match d.verdict {
-            Verdict::AtRisk { cut_in } => Some((cut_in, silent == Some(Expiry::Silent))),
-            _ => None,
-        }
-    });
-    match next.min() {
+    match next {
         Some((cut_in, silent)) => format!(
             " A client waits: its answer is lost if it takes {} longer.{}",
             human(cut_in),
@@ -341,25 +355,38 @@ fn is_refreshed(report: &Report<'_>, row: u32, limit: Duration) -> bool {
 }
 
 /// How many connections are not listed, and why they need not be.
-fn rest(report: &Report<'_>, text: &mut String) {
-    let hidden = |news: fn(&Diagnosis) -> bool| {
-        report
-            .rows
-            .iter()
-            .filter(|&&row| !is_news(report.row(row).1) && news(report.row(row).1))
-            .count()
-    };
-    let safe = hidden(|d| matches!(d.verdict, Verdict::Safe { .. }));
-    let no_limit = hidden(|d| matches!(d.verdict, Verdict::Unknown { .. }));
-    let mut parts = Vec::new();
-    if safe > 0 {
-        parts.push(format!("{} safe", words::count(safe)));
+#[derive(Default)]
+struct Rest {
+    safe: usize,
+    no_limit: usize,
+}
+
+impl Rest {
+    fn of(report: &Report<'_>) -> Self {
+        let mut rest = Self::default();
+        for &row in &report.rows {
+            let d = report.row(row).1;
+            match d.verdict {
+                _ if is_news(d) => {}
+                Verdict::Safe { .. } => rest.safe += 1,
+                _ => rest.no_limit += 1,
+            }
+        }
+        rest
     }
-    if no_limit > 0 {
-        parts.push(format!("{} to peers that no known limit is for", words::count(no_limit)));
-    }
-    if !parts.is_empty() {
-        text.push_str(&wrap(&format!("  … {} (--all lists them).", parts.join(", ")), 4));
+
+    fn write(&self, text: &mut String) {
+        let mut parts = Vec::new();
+        if self.safe > 0 {
+            parts.push(format!("{} safe", words::count(self.safe)));
+        }
+        if self.no_limit > 0 {
+            let n = words::count(self.no_limit);
+            parts.push(format!("{n} to peers that no known limit is for"));
+        }
+        if !parts.is_empty() {
+            text.push_str(&wrap(&format!("  … {} (--all lists them).", parts.join(", ")), 4));
+        }
     }
 }
 
