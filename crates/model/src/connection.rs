@@ -258,14 +258,15 @@ impl Connection {
         self.counters.map(|c| c.last_data_sent.min(c.last_data_recv))
     }
 
-    /// What this end waits for. Known for the connecting end only.
+    /// What this end waits for. Known for the connecting end only, and not once the peer has closed: the
+    /// end of its stream is an answer.
     ///
     /// The stamps tick with the kernel's clock: where the last data went both ways within one tick,
     /// only a later ACK shows that this end sent last.
     #[must_use]
     pub fn waiting(&self) -> Waiting {
         let Some(c) = self.counters else { return Waiting::Unknown };
-        if self.role != Role::Client || self.state == State::SynSent {
+        if self.role != Role::Client || matches!(self.state, State::SynSent | State::CloseWait) {
             return Waiting::Unknown;
         }
         if c.data_segs_out == 0 {
@@ -279,6 +280,12 @@ impl Connection {
             return Waiting::Idle;
         }
         Waiting::Unknown
+    }
+
+    /// Whether one end has closed its direction.
+    #[must_use]
+    pub fn is_half_closed(&self) -> bool {
+        matches!(self.state, State::CloseWait | State::FinWait1 | State::FinWait2)
     }
 
     /// The latest that the last packet may have been seen after the youngest stamp.

@@ -349,7 +349,10 @@ impl<'a> Context<'a> {
             Finding::ProgramTimer,
         );
         let pool_outlives = match verdict {
-            Verdict::Cut { .. } => c.waiting() == Waiting::Idle,
+            Verdict::Cut { .. } => {
+                let used = c.counters.is_some_and(|counters| counters.data_segs_out > 0);
+                used && c.waiting() == Waiting::Idle
+            }
             Verdict::AtRisk { .. } => {
                 !waits && timer(TimerKind::PoolIdle).is_some_and(|after| after > timeout)
             }

@@ -54,7 +54,8 @@ impl<'a> Deciding<'a> {
 
 /// The idle timeout of `limit` for the state that `c` is in; `None`: it is half-closed, and what the
 /// limit does then is not known.
-fn timeout_in_state(c: &Connection, limit: &IdleLimit) -> Option<Duration> {
+#[must_use]
+pub fn timeout_in_state(c: &Connection, limit: &IdleLimit) -> Option<Duration> {
     let this_end_closed = match c.state {
         State::Established | State::SynSent => return Some(limit.idle_timeout),
         State::FinWait1 | State::FinWait2 => true,

@@ -56,8 +56,7 @@ pub struct Planned {
 
 /// Proposes remedies for what `diagnoses` found; each connection is in one of them at most.
 ///
-/// Keepalive is proposed for what is at risk and for what is quiet and unprotected on a path that is not
-/// known. Not for what is cut: behind IPVS the first probe draws a reset. Nothing irreversible is ever
+/// Keepalive is proposed for what is at risk, and where no limit is known at all for what is unprotected. Not for what is cut: behind IPVS the first probe draws a reset. Nothing irreversible is ever
 /// proposed.
 #[must_use]
 pub fn plan(snapshot: &Snapshot, diagnoses: &[Diagnosis]) -> Vec<Planned> {
@@ -100,7 +99,9 @@ fn remedy_for(limits: &[Recommended<'_>], c: &Connection, diagnosis: &Diagnosis)
     }
     let values = match (diagnosis.verdict, decides) {
         (Verdict::AtRisk { .. }, Some(decides)) => decides.keepalive?,
-        (Verdict::Unknown { .. }, None) if has(Finding::KeepaliveOff) => DEFAULT_KEEPALIVE,
+        (Verdict::Unknown { .. }, None) if has(Finding::KeepaliveOff) && limits.is_empty() => {
+            DEFAULT_KEEPALIVE
+        }
         _ => return None,
     };
     (c.keepalive.on_values() != Some(values)).then_some(Remedy::EnableKeepalive(values))

@@ -19,7 +19,7 @@ use crate::{
 
 /// Finds TCP connections that the network has dropped without telling either end.
 #[derive(Debug, Parser)]
-#[command(name = "stillopen", version, about, long_about = LONG_ABOUT, max_term_width = 100)]
+#[command(name = "stillopen", version, long_about = LONG_ABOUT, max_term_width = 100)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -93,7 +93,7 @@ pub struct CheckArgs {
     /// Also keep what was read in FILE, for --from on any machine. It holds addresses and command names.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// Diagnose what --save kept, instead of this host.
+    /// Diagnose what --save kept, instead of this host. --limit then replaces the limits that it holds.
     #[arg(long, value_name = "FILE",
           conflicts_with_all = ["netns", "all_netns", "sample", "save", "no_owners"])]
     pub from: Option<PathBuf>,

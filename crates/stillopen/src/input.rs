@@ -21,17 +21,31 @@ pub struct LimitArg {
     pub limit: IdleLimit,
 }
 
-/// Reads `15m`, `900s`, `1h`, `1h30m`.
+/// Reads `15m`, `900s`, `1h`, `1h30m`, `5d`.
 ///
 /// # Errors
 /// Anything else, zero, and more than a year.
 pub(crate) fn duration(text: &str) -> Result<Duration> {
-    let parsed = SignedDuration::from_str(text).ok().and_then(|d| Duration::try_from(d).ok());
-    match parsed {
+    match days_and_rest(text) {
         Some(duration) if !duration.is_zero() && duration <= LONGEST => Ok(duration),
-        Some(_) => bail!("{text:?} is not between 1ns and a year"),
-        None => bail!("{text:?} is not a duration such as 900s, 15m or 1h30m"),
+        Some(_) => bail!("{text:?} is not longer than nothing and at most a year"),
+        None => bail!("{text:?} is not a duration such as 900s, 15m, 1h30m or 5d"),
     }
+}
+
+/// The library has no days in an exact duration: a calendar's day may have 23 hours. A limit's has 24.
+fn days_and_rest(text: &str) -> Option<Duration> {
+    let (days, rest) = match text.split_once('d') {
+        Some((days, rest)) if days.bytes().all(|b| b.is_ascii_digit()) => {
+            (days.parse().ok()?, rest)
+        }
+        _ => (0_u64, text),
+    };
+    let rest = match rest {
+        "" if days > 0 => Duration::ZERO,
+        rest => SignedDuration::from_str(rest).ok().and_then(|d| Duration::try_from(d).ok())?,
+    };
+    Duration::from_secs(days.checked_mul(86_400)?).checked_add(rest)
 }
 
 /// Reads `10.0.0.0/8`, `2001:db8::/32`, or one address.
@@ -99,4 +113,23 @@ fn catalogue_limit(id: &str) -> Result<IdleLimit> {
     };
     // clap shows an error without its causes.
     row.to_limit().map_err(|error| anyhow!("{error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        for (text, seconds) in
+            [("900s", 900), ("15m", 900), ("1h30m", 5400), ("5d", 432_000), ("1d1h", 90_000)]
+        {
+            assert_eq!(duration(text).unwrap(), Duration::from_secs(seconds), "{text}");
+        }
+        for bad in
+            ["", "900", "0s", "-5s", "d", "5dd", "xd", "9999999999999999999d", "400d", "5 bananas"]
+        {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
 }

@@ -1,4 +1,5 @@
 //! The arguments of `stillopen lab`.
+#![allow(clippy::doc_markdown, reason = "the comments are the help's text, which has no markup")]
 
 use std::{
     net::SocketAddr,

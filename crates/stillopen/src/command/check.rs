@@ -5,17 +5,21 @@ use std::{
     io::{self, BufWriter, Write as _},
     path::Path,
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::{Context, Result};
-use stillopen_collect::{Filter, Namespaces, Request, collect};
-use stillopen_model::{Snapshot, diagnose, pair_ends};
+use stillopen_collect::{CollectError, Filter, Namespaces, Request, collect};
+use stillopen_model::{Gap, Snapshot, diagnose, pair_ends};
 
 use crate::{
     cli::{CheckArgs, FailOn},
     clock, config,
-    report::{Repeat, Report, json, text},
+    report::{Repeat, Report, json, text, words},
 };
+
+/// The default of `--horizon`.
+const DEFAULT_HORIZON: Duration = Duration::from_secs(2 * 3600);
 
 /// Status 0: nothing is at risk; 1: something is cut or will be; errors are the caller's.
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
@@ -42,12 +46,17 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
 }
 
 /// Reads this host, a second time after `--sample`.
+///
+/// Of every namespace all connections are read, and the filters hold afterwards: the far end of a
+/// connection is evidence, whoever holds it.
 fn read_host(args: &CheckArgs) -> Result<Snapshot> {
     let configured = config::limits()?;
+    let namespaces = namespaces(args);
+    let all = namespaces == Namespaces::All;
     let request = Request {
-        namespaces: namespaces(args),
+        namespaces,
         owners: !args.no_owners,
-        filter: Filter { pid: args.pid, ports: args.ports.clone(), peers: args.peers.clone() },
+        filter: if all { Filter::default() } else { filter(args) },
     };
     let mut collected = collect(&request, clock::now())?;
     if let Some(time) = args.sample {
@@ -57,7 +66,39 @@ fn read_host(args: &CheckArgs) -> Result<Snapshot> {
     let mut snapshot = collected.snapshot;
     snapshot.limits = args.limits.iter().map(|arg| arg.limit.clone()).chain(configured).collect();
     pair_ends(&mut snapshot);
+    if all {
+        keep_matching(&mut snapshot, args);
+        if let Some(pid) = args.pid
+            && !Path::new("/proc").join(pid.to_string()).exists()
+        {
+            return Err(CollectError::NoProcess { pid }.into());
+        }
+    }
+    if request.namespaces == Namespaces::This {
+        snapshot.gaps.push(Gap {
+            source: "namespace".into(),
+            reason: "other network namespaces than this one were not looked at".into(),
+            how: "as root every one is".into(),
+        });
+    }
     Ok(snapshot)
+}
+
+fn filter(args: &CheckArgs) -> Filter {
+    Filter { pid: args.pid, ports: args.ports.clone(), peers: args.peers.clone() }
+}
+
+/// Leaves out what the filters of the command line do not name. A process is named by either end.
+fn keep_matching(snapshot: &mut Snapshot, args: &CheckArgs) {
+    let filter = filter(args);
+    let processes = std::mem::take(&mut snapshot.processes);
+    let pid_of = |owner: Option<u32>| Some(processes.get(owner? as usize)?.pid);
+    snapshot.connections.retain(|c| {
+        let far_owner = c.far_end.as_ref().and_then(|far| far.owner);
+        let held = |pid| pid_of(c.owner) == Some(pid) || pid_of(far_owner) == Some(pid);
+        filter.passes(c.local, c.peer) && filter.pid.is_none_or(held)
+    });
+    snapshot.processes = processes;
 }
 
 fn namespaces(args: &CheckArgs) -> Namespaces {
@@ -78,19 +119,15 @@ fn is_root() -> bool {
     false
 }
 
-/// Loads a snapshot; the filters and limits of the command line count as well as what it holds.
+/// Loads a snapshot; limits of the command line replace those that it holds.
 fn load(path: &Path, args: &CheckArgs) -> Result<Snapshot> {
     let context = || format!("read snapshot {}", path.display());
     let file = fs::read(path).with_context(context)?;
     let mut snapshot = Snapshot::from_json(&file).with_context(context)?;
-    let filter = Filter { pid: args.pid, ports: args.ports.clone(), peers: args.peers.clone() };
-    let processes = std::mem::take(&mut snapshot.processes);
-    snapshot.connections.retain(|c| {
-        let pid = c.owner.and_then(|owner| processes.get(owner as usize)).map(|p| p.pid);
-        filter.passes(c.local, c.peer) && (filter.pid.is_none() || filter.pid == pid)
-    });
-    snapshot.processes = processes;
-    snapshot.limits.extend(args.limits.iter().map(|arg| arg.limit.clone()));
+    keep_matching(&mut snapshot, args);
+    if !args.limits.is_empty() {
+        snapshot.limits = args.limits.iter().map(|arg| arg.limit.clone()).collect();
+    }
     Ok(snapshot)
 }
 
@@ -130,11 +167,30 @@ fn repeat(args: &CheckArgs) -> Repeat {
     for peer in &args.peers {
         add("--peer", &peer.to_string());
     }
-    let options = options.concat();
+    if args.horizon != DEFAULT_HORIZON {
+        add("--horizon", &words::limit_time(args.horizon));
+    }
+    for (given, flag) in [
+        (args.all_netns, " --all-netns"),
+        (args.no_owners, " --no-owners"),
+        (args.all, " --all"),
+        (args.fail_on == Some(FailOn::Unknown), " --fail-on unknown"),
+    ] {
+        if given {
+            options.push(flag.to_owned());
+        }
+    }
+    if let Some(time) = args.sample {
+        options.push(format!(" --sample {}", words::limit_time(time)));
+    }
     let from = args.from.as_deref().map(Path::to_string_lossy);
-    let from = from.map(|path| format!(" --from {}", quoted(&path))).unwrap_or_default();
-    let filtered = args.pid.is_some() || !args.ports.is_empty() || !args.peers.is_empty();
-    Repeat { options, from, filtered }
+    Repeat {
+        options: options.concat(),
+        from: from.map(|path| format!(" --from {}", quoted(&path))).unwrap_or_default(),
+        filtered: args.pid.is_some() || !args.ports.is_empty() || !args.peers.is_empty(),
+        sampled: args.sample.is_some(),
+        horizon: args.horizon,
+    }
 }
 
 /// A word for a POSIX shell.

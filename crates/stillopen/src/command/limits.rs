@@ -70,7 +70,6 @@ fn print_catalogue(wanted: &str, json: bool) -> Result<()> {
         Column { head: "ID", shrink: Shrink::Never, right: false },
         Column { head: "FORGETS AFTER", shrink: Shrink::Never, right: true },
         Column { head: "REFRESHED BY", shrink: Shrink::Never, right: false },
-        Column { head: "EVIDENCE", shrink: Shrink::Never, right: false },
         Column { head: "COMPONENT", shrink: Shrink::To(16), right: false },
     ];
     let cells: Vec<Vec<String>> = rows.iter().map(|row| cells(row)).collect();
@@ -81,7 +80,9 @@ fn print_catalogue(wanted: &str, json: bool) -> Result<()> {
         "\nDefaults, as of their dates: a value that was measured or read on your network"
     )?;
     writeln!(stdout, "beats them. Sources and what happens at expiry: --json, or docs/limits.md.")?;
-    if let Some(row) = rows.iter().find(|row| row.to_limit().is_ok()) {
+    let usable = || rows.iter().filter(|row| row.to_limit().is_ok());
+    let named = || usable().find(|row| !wanted.is_empty() && row.id.contains(wanted));
+    if let Some(row) = named().or_else(|| usable().next()) {
         writeln!(stdout, "Diagnose with one:  stillopen check --limit {}", row.id)?;
     }
     Ok(())
@@ -103,13 +104,7 @@ fn cells(row: &Row) -> Vec<String> {
         (Kind::Keepalive, _) => "(keepalive)",
         (Kind::Setting, _) => "(no idle timer)",
     };
-    vec![
-        row.id.clone(),
-        value,
-        refreshed_by.into(),
-        row.evidence.to_string(),
-        row.component.clone(),
-    ]
+    vec![row.id.clone(), value, refreshed_by.into(), row.component.clone()]
 }
 
 fn print_json<T: Serialize>(limits: T) -> Result<()> {

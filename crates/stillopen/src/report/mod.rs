@@ -2,6 +2,8 @@
 //!
 //! `text.rs` and `json.rs` print it; `words.rs` has the sentences that both use.
 
+mod advice;
+mod headline;
 pub(crate) mod json;
 pub(crate) mod table;
 pub(crate) mod text;
@@ -35,6 +37,10 @@ pub(crate) struct Repeat {
     pub(crate) from: String,
     /// Whether not all connections were asked for.
     pub(crate) filtered: bool,
+    /// Whether a second look was taken.
+    pub(crate) sampled: bool,
+    /// How near a cut must be to count.
+    pub(crate) horizon: Duration,
 }
 
 /// Connections that are not reported since nothing can forget them.

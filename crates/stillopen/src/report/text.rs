@@ -7,12 +7,14 @@ use std::{
 };
 
 use stillopen_model::{
-    Connection, DEFAULT_KEEPALIVE, Diagnosis, Direction, Expiry, Finding, IdleLimit,
-    KeepaliveValues, Missing, Refresh, Remedy, Verdict, Waiting, human,
+    Connection, DEFAULT_KEEPALIVE, Diagnosis, Direction, Expiry, Finding, IdleLimit, Missing,
+    Refresh, Verdict, human,
 };
 
 use super::{
-    Proposal, Repeat, Report,
+    Report,
+    advice::{advice, socket_options},
+    headline::{headline, nothing_to_report},
     table::{self, Column, Shrink, lay_out, wrap},
     words,
 };
@@ -49,31 +51,39 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
     if report.rows.is_empty() {
         writeln!(text, "{}", nothing_to_report(report))?;
         left_out_and_gaps(report, text)?;
-        return writeln!(text, "Look at another namespace:  stillopen check --netns NAME");
+        return writeln!(text, "What forgets a quiet one:  stillopen limits --catalogue");
     }
     let shortest = Duration::from_secs(COMMON_LIMITS[0].0);
-    let unprotected = |row: &u32| !is_refreshed(report, *row, shortest);
-    let n = report.rows.iter().copied().filter(unprotected).count();
+    let listed = |row: &u32| !is_refreshed(report, *row, shortest);
+    let unread = |row: &u32| keepalive_unread(report.row(*row).0);
+    let n = report.rows.iter().filter(|row| listed(row)).count();
+    let unread = report.rows.iter().filter(|row| listed(row) && unread(row)).count();
     let of = report.rows.len();
+    let unread_too = match unread {
+        0 => String::new(),
+        unread => format!("; the keepalive of {} could not be read", words::count(unread)),
+    };
     let answer = format!(
-        "No idle limit is known here, so nothing is called cut or safe. {} of {} {} unprotected.",
-        words::count(n),
+        "No idle limit is known here, so nothing is called cut or safe. {} of {} {} \
+         unprotected{unread_too}.",
+        words::count(n - unread),
         words::plural(of, "connection"),
-        if n == 1 { "is quiet and" } else { "are quiet and" }
+        if n - unread == 1 { "is" } else { "are" }
     );
     text.push_str(&wrap(&answer, 0));
+    saved(report, text);
 
-    let rows = report.rows.iter().copied().filter(|row| all || unprotected(row));
+    let rows = report.rows.iter().copied().filter(|row| all || listed(row));
     let rows = first(rows, most_shown(all), |row| std::cmp::Reverse(report.row(row).0.quiet()));
-    let listed = if all { of } else { n };
-    listing(report, &rows, listed, Last::CommonLimits, text)?;
+    listing(report, &rows, if all { of } else { n }, Last::CommonLimits, text)?;
     if !all && of > n {
         let rest = report.rows.iter().filter(|&&row| is_refreshed(report, row, shortest));
         let slowest = rest.filter_map(|&row| refreshed_every(report, report.row(row).0)).max();
         let slowest = human(slowest.unwrap_or_default() + Duration::from_secs(1));
         let more = words::count(of - n);
         let line = format!(
-            "  … {more} more are refreshed in time for every limit above {slowest} (--all lists them)."
+            "  … {more} more {} refreshed in time for every limit above {slowest} (--all lists them).",
+            if of - n == 1 { "is" } else { "are" }
         );
         text.push_str(&wrap(&line, 4));
     }
@@ -84,7 +94,8 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
     findings(report, text);
     left_out_and_gaps(report, text)?;
     if n > 0 {
-        writeln!(text, "Fix in any case: {}", socket_options(DEFAULT_KEEPALIVE))?;
+        let options = socket_options(DEFAULT_KEEPALIVE);
+        text.push_str(&wrap(&format!("Fix in the program: on each socket {options}."), 4));
     }
     writeln!(
         text,
@@ -96,6 +107,7 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
 /// A limit is known: what is cut, what will be.
 fn with_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result {
     text.push_str(&wrap(&headline(report), 0));
+    saved(report, text);
     let rest = if all { Rest::default() } else { Rest::of(report) };
     let rows = report.rows.iter().copied().filter(|&row| all || is_news(report.row(row).1));
     let rows = first(rows, most_shown(all), |row| order(report.row(row).0, report.row(row).1));
@@ -108,6 +120,15 @@ fn with_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result
     findings(report, text);
     left_out_and_gaps(report, text)?;
     advice(report, text)
+}
+
+/// Says of a saved snapshot that it is one, and when it was taken.
+fn saved(report: &Report<'_>, text: &mut String) {
+    let from = report.repeat.from.trim_start().trim_start_matches("--from ");
+    if !from.is_empty() {
+        let taken_at = printable(&report.snapshot.taken_at);
+        text.push_str(&wrap(&format!("As {from} has it, read at {taken_at}."), 0));
+    }
 }
 
 fn most_shown(all: bool) -> usize {
@@ -146,93 +167,6 @@ fn listing(
         writeln!(text, "  … {} more (--all lists them).", words::count(listed - rows.len()))?;
     }
     Ok(())
-}
-
-/// The first line: the answer.
-fn headline(report: &Report<'_>) -> String {
-    let counts = report.counts;
-    let of = words::plural(counts.connections, "connection");
-    let of = format!("{of}{}", scope(report));
-    if counts.connections == 0 {
-        return nothing_to_report(report);
-    }
-    if counts.cut == 0 && counts.at_risk == 0 {
-        let unknown = match counts.unknown {
-            0 => String::new(),
-            1 => ", 1 is unknown".into(),
-            n => format!(", {} are unknown", words::count(n)),
-        };
-        let safe = if counts.safe == 1 {
-            "1 is safe".into()
-        } else {
-            format!("{} are safe", words::count(counts.safe))
-        };
-        return format!("Nothing is cut or at risk, of {of}: {safe}{unknown}.");
-    }
-    let is = |n: usize| if n == 1 { "is" } else { "are" };
-    let mut answer = match (counts.cut, counts.at_risk) {
-        (0, n) => format!("{} {} AT RISK, of {of}.", words::plural(n, "connection"), is(n)),
-        (n, 0) => format!("{} {} CUT, of {of}.", words::plural(n, "connection"), is(n)),
-        (cut, risk) => format!(
-            "{} {} CUT and {} {} at risk, of {of}.",
-            words::plural(cut, "connection"),
-            is(cut),
-            words::count(risk),
-            is(risk)
-        ),
-    };
-    answer.push_str(&who_waits(report));
-    answer
-}
-
-/// Who waits for an answer that cannot arrive, or will be lost.
-fn who_waits(report: &Report<'_>) -> String {
-    let (mut in_vain, mut next) = (0, None);
-    for &row in &report.rows {
-        let (c, d) = report.row(row);
-        match d.verdict {
-            Verdict::Cut { .. } if c.waiting() == Waiting::ForAnswer => in_vain += 1,
-            Verdict::AtRisk { cut_in } if c.waiting() == Waiting::ForAnswer => {
-                let expiry = words::limit(report.snapshot, d).map(|limit| limit.on_expiry);
-                let lost = (cut_in, expiry == Some(Expiry::Silent));
-                next = Some(next.map_or(lost, |next| lost.min(next)));
-            }
-            _ => {}
-        }
-    }
-    if in_vain > 0 {
-        let verb = if in_vain == 1 { "waits" } else { "wait" };
-        let answers = if in_vain == 1 { "an answer that" } else { "answers that" };
-        return format!(
-            " {} {verb} for {answers} cannot arrive.",
-            words::plural(in_vain, "client")
-        );
-    }
-    match next {
-        Some((cut_in, silent)) => format!(
-            " A client waits: its answer is lost if it takes {} longer.{}",
-            human(cut_in),
-            if silent { " Nobody will be told." } else { "" }
-        ),
-        None => String::new(),
-    }
-}
-
-/// The answer where there is no row.
-fn nothing_to_report(report: &Report<'_>) -> String {
-    if report.repeat.filtered {
-        format!("No connection that leaves this host matches{}.", scope(report))
-    } else {
-        format!("No connection leaves this host{}.", scope(report))
-    }
-}
-
-/// ` in 63 network namespaces`, where there are several.
-fn scope(report: &Report<'_>) -> String {
-    match report.snapshot.namespaces.len() {
-        0 | 1 => String::new(),
-        n => format!(" in {} network namespaces", words::count(n)),
-    }
 }
 
 /// Whether a row is listed without `--all`.
@@ -302,10 +236,12 @@ fn table(report: &Report<'_>, rows: &[u32], last: Last) -> String {
         cells.push(c.peer.to_string());
         if several_limits {
             let limit = words::limit(report.snapshot, d);
-            cells.push(limit.map_or_else(|| "-".into(), |l| words::limit_time(l.idle_timeout)));
+            cells.push(
+                limit.map_or_else(|| "-".into(), |l| words::limit_time(words::timeout(c, l))),
+            );
         }
         cells.push(match last {
-            Last::Verdict => words::verdict(report.snapshot, d),
+            Last::Verdict => words::verdict(report.snapshot, c, d),
             Last::CommonLimits => common_limits(report, row),
         });
         cells
@@ -348,6 +284,11 @@ fn refreshed_every(report: &Report<'_>, c: &Connection) -> Option<Duration> {
     let ends = [Some(c.keepalive), far].into_iter().flatten();
     let values = ends.filter_map(stillopen_model::Keepalive::on_values);
     values.map(|values| values.latest_refresh(report.snapshot.host.hz)).min()
+}
+
+/// Whether keepalive may be on without its values, or could not be read at all.
+fn keepalive_unread(c: &Connection) -> bool {
+    !c.keepalive.is_off() && c.keepalive.on_values().is_none()
 }
 
 fn is_refreshed(report: &Report<'_>, row: u32, limit: Duration) -> bool {
@@ -406,7 +347,8 @@ fn why(report: &Report<'_>, rows: &[u32], text: &mut String) {
         }
         said.push(kind);
         let because = words::because(report.snapshot, c, d);
-        let line = format!("Why {}: {} -> {}: {because}.", kind.1, who(report, c), c.peer);
+        let (who, port) = (who(report, c), c.local.port());
+        let line = format!("Why {}: {who}, port {port} -> {}: {because}.", kind.1, c.peer);
         text.push_str(&wrap(&line, 4));
     }
 }
@@ -473,53 +415,4 @@ fn left_out_and_gaps(report: &Report<'_>, text: &mut String) -> fmt::Result {
         text.push_str(&wrap(&format!("Not seen: {}{how}.", gap.reason), 4));
     }
     Ok(())
-}
-
-/// What to do, with what it would lead to; the last line is a command.
-fn advice(report: &Report<'_>, text: &mut String) -> fmt::Result {
-    for Proposal { planned, predicted } in &report.proposals {
-        let n = words::plural(planned.connections.len(), "connection");
-        let what = match planned.remedy {
-            Remedy::EnableKeepalive(values) => socket_options(values),
-            Remedy::SendPayload => Finding::Useless.cure().to_owned(),
-            Remedy::CloseInProgram => Finding::PeerClosed.cure().to_owned(),
-        };
-        let outcome = match predicted {
-            Some(after) if after.safe == after.connections => " (predicted: safe)".to_owned(),
-            Some(after) if after.unknown == after.connections => String::new(),
-            Some(after) => format!(" (predicted: {} safe)", words::count(after.safe)),
-            None => String::new(),
-        };
-        text.push_str(&wrap(&format!("Fix for {n}{outcome}: {what}."), 4));
-    }
-    if report.counts.cut > 0 {
-        let n = words::plural(report.counts.cut, "cut connection");
-        let line = format!(
-            "For {n}: no option revives what the path has forgotten; end the request in the program and \
-             send it again."
-        );
-        text.push_str(&wrap(&line, 4));
-    }
-    let asks_for_sample = report.rows.iter().any(|&row| {
-        let missing = Verdict::Unknown { missing: Missing::PeerKeepalive };
-        report.row(row).1.verdict == missing
-    });
-    let Repeat { options, from, .. } = &report.repeat;
-    if asks_for_sample {
-        // A saved snapshot can't be looked at a second time.
-        let there = if from.is_empty() { "" } else { ", on its host" };
-        writeln!(text, "Settle what the peer does{there}:  stillopen check{options} --sample 30s")
-    } else {
-        writeln!(text, "Look again:  stillopen check{options}{from}")
-    }
-}
-
-/// The socket options for these values, in the order that probes a quiet connection at once.
-fn socket_options(values: KeepaliveValues) -> String {
-    format!(
-        "set TCP_KEEPINTVL {}, TCP_KEEPCNT {}, SO_KEEPALIVE 1, TCP_KEEPIDLE {}",
-        values.interval.as_secs(),
-        values.count,
-        values.idle.as_secs()
-    )
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use stillopen_model::{
-    Connection, Diagnosis, Finding, IdleLimit, Keepalive, KeepaliveTimes, KernelHz, Missing,
-    OnHost, Refresh, Snapshot, State, Verdict, Waiting, human, probes_needed, probes_possible,
+    Connection, Diagnosis, Finding, IdleLimit, Keepalive, KeepaliveTimes, Missing, OnHost, Refresh,
+    Snapshot, State, Verdict, Waiting, human, probes_needed, probes_possible, timeout_in_state,
 };
 
 /// `60/30/3`, `off`, `on, values ?`; a value that is not known is `?`.
@@ -39,23 +39,25 @@ pub(crate) fn state(c: &Connection, short: bool) -> &'static str {
     }
 }
 
-/// A limit's time as it is known: `900s`, `6h`.
+/// A limit's time as it is known: `900s`, `120h`; `--limit` takes it back.
 pub(crate) fn limit_time(time: Duration) -> String {
     let s = time.as_secs();
-    if time.subsec_nanos() == 0 && (s < 10_000 || !s.is_multiple_of(3600)) {
-        format!("{s}s")
+    if time.subsec_nanos() != 0 {
+        format!("{}ms", time.as_millis())
+    } else if s >= 100_000 && s.is_multiple_of(3600) {
+        format!("{}h", s / 3600)
     } else {
-        human(time)
+        format!("{s}s")
     }
 }
 
 /// The verdict as a cell of the table.
-pub(crate) fn verdict(snapshot: &Snapshot, d: &Diagnosis) -> String {
+pub(crate) fn verdict(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> String {
     match d.verdict {
         Verdict::Safe { margin: None } => "safe, ends on this host".into(),
         Verdict::Safe { margin: Some(margin) } => format!("safe by {}", human(margin)),
         Verdict::AtRisk { cut_in } => {
-            let slack = limit(snapshot, d).map(|l| l.slack_of(l.idle_timeout)).unwrap_or_default();
+            let slack = limit(snapshot, d).map(|l| l.slack_of(timeout(c, l))).unwrap_or_default();
             if slack.is_zero() {
                 format!("cut in {}", human(cut_in))
             } else {
@@ -65,6 +67,11 @@ pub(crate) fn verdict(snapshot: &Snapshot, d: &Diagnosis) -> String {
         Verdict::Cut { proof } => format!("CUT, {}", proof.name()),
         Verdict::Unknown { missing } => format!("unknown: {}", missing_cell(missing)),
     }
+}
+
+/// The idle timeout of a limit for the state of a connection.
+pub(crate) fn timeout(c: &Connection, limit: &IdleLimit) -> Duration {
+    timeout_in_state(c, limit).unwrap_or(limit.idle_timeout)
 }
 
 fn missing_cell(missing: Missing) -> &'static str {
@@ -90,12 +97,13 @@ pub(crate) fn limit<'a>(snapshot: &'a Snapshot, d: &Diagnosis) -> Option<&'a Idl
 /// Why the verdict is what it is, in one sentence with its evidence.
 pub(crate) fn because(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> String {
     let quiet = human(c.quiet().unwrap_or_default());
-    let time = limit(snapshot, d).map(|l| limit_time(l.idle_timeout)).unwrap_or_default();
+    let time = limit(snapshot, d).map(|l| limit_time(timeout(c, l))).unwrap_or_default();
+    let time = if c.is_half_closed() { format!("{time} for a half-closed one") } else { time };
     match d.verdict {
         Verdict::Safe { margin: None } => safe_on_host(snapshot, c),
         Verdict::Safe { margin: Some(_) } => refreshed(snapshot, c, &time),
         Verdict::AtRisk { .. } => at_risk(snapshot, c, d, &quiet, &time),
-        Verdict::Cut { .. } => cut(snapshot, c, d, &quiet),
+        Verdict::Cut { .. } => cut(snapshot, c, d, &quiet, &time),
         Verdict::Unknown { missing } => unknown(c, missing, &quiet, &time),
     }
 }
@@ -143,26 +151,28 @@ fn at_risk(snapshot: &Snapshot, c: &Connection, d: &Diagnosis, quiet: &str, time
              not help"
         );
     }
-    match c.keepalive.on_values() {
-        Some(values) => {
-            let hz: KernelHz = snapshot.host.hz;
-            let latest = latest(values.latest_refresh(hz));
-            format!(
-                "quiet for {quiet}; keepalive {values} may probe as late as {latest}, the limit is {time}"
-            )
-        }
-        None => format!("quiet for {quiet}, keepalive is off, the limit is {time}"),
+    if let Some(values) = c.keepalive.on_values() {
+        let latest = latest(values.latest_refresh(snapshot.host.hz));
+        return format!(
+            "quiet for {quiet}; keepalive {values} may probe as late as {latest}, the limit is {time}"
+        );
     }
+    let room = match probes_possible(c) {
+        Some(0) | None => String::new(),
+        Some(n) => format!("; the peer may have sent up to {n} probes, which leave no stamp here"),
+    };
+    format!("quiet for {quiet}, keepalive is off, the limit is {time}{room}")
 }
 
-fn cut(snapshot: &Snapshot, c: &Connection, d: &Diagnosis, quiet: &str) -> String {
+fn cut(snapshot: &Snapshot, c: &Connection, d: &Diagnosis, quiet: &str, time: &str) -> String {
     let Some(limit) = limit(snapshot, d) else { return String::new() };
-    let slack = limit.slack_of(limit.idle_timeout);
-    let lifetime = limit.idle_timeout + slack;
+    let timeout = timeout(c, limit);
+    let slack = limit.slack_of(timeout);
+    let lifetime = timeout + slack;
     let time = if slack.is_zero() {
-        limit_time(limit.idle_timeout)
+        time.to_owned()
     } else {
-        format!("{} and its slack of {}", limit_time(limit.idle_timeout), human(slack))
+        format!("{time} and its slack of {}", human(slack))
     };
     if limit.refreshed_by == Refresh::PayloadOnly {
         let quiet = human(c.payload_quiet().unwrap_or_default());

@@ -44,11 +44,11 @@ fn a_saved_snapshot_is_its_owners_alone() {
 }
 
 #[test]
-fn a_further_limit_counts_as_well_as_the_saved_ones() {
+fn a_limit_of_the_command_line_replaces_the_saved_ones() {
     let (scene, _) = saved();
     let with = |limit| scene.check(&["--from", "case.json", "--limit", limit]).report(1);
     for (limit, decides, at_risk) in
-        [("350s", "user-350s", 2), ("1h", "user-900s", 2), ("40s", "user-40s", 4)]
+        [("350s", "user-350s", 2), ("1h", "user-1h", 2), ("40s", "user-40s", 4)]
     {
         let report = with(limit);
         let rows = &report.connections;

@@ -18,7 +18,7 @@ fn the_answer_comes_first_and_a_command_last_within_100_columns() {
         (&["--limit", "900s"][..], "2 connections are AT RISK, of 4 connections."),
         (&["--limit", "900s", "--all"], "2 connections are AT RISK, of 4 connections."),
         (&[], "No idle limit is known here, so nothing is called cut or safe."),
-        (&["--port", "9"], "No connection that leaves this host matches."),
+        (&["--port", "9"], "No connection that matches leaves"),
     ] {
         let said = scene.check_client(args).run();
         let lines: Vec<&str> = said.stdout.lines().collect();

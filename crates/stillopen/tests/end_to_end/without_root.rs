@@ -89,7 +89,9 @@ fn own_sockets_have_the_same_verdicts() {
         for owned in &armed {
             row(owned).is("at_risk", "user-900s", &["armed_but_off"]);
         }
-        assert_eq!(report.gaps, []);
+        // That no other namespace was looked at is all that is missing.
+        report.gap("namespace");
+        assert_eq!(report.gaps.len(), 1, "{:?}", report.gaps);
     } else {
         for owned in &on {
             assert_eq!(row(owned).missing.as_deref(), Some("keepalive_values"));

@@ -110,6 +110,7 @@ fn prompt(body: &Value) -> String {
 /// The list that this call's model gives: one issue more than the prompt shows, named for its document.
 fn edited(prompt: &str) -> Vec<String> {
     let document = if prompt.contains("ferries") { "ferries" } else { "cocoa" };
-    let shown = (0..).take_while(|n| prompt.contains(&format!("{document} issue {n}"))).count();
+    let shown =
+        (0..u32::MAX).take_while(|n| prompt.contains(&format!("{document} issue {n}"))).count();
     (0..=shown).map(|n| format!("{document} issue {n}")).collect()
 }

@@ -100,7 +100,7 @@ fn two_documents_give_two_lists_and_no_more_than_k_are_worked_on() {
     assert_eq!(endpoint.most_under_way(), 2);
     for answer in answers {
         let document =
-            if answer["id"].as_str().unwrap().starts_with("f") { "ferries" } else { "cocoa" };
+            if answer["id"].as_str().unwrap().starts_with('f') { "ferries" } else { "cocoa" };
         assert!(answer["issues"].to_string().contains(document), "{answer}");
         assert_eq!(answer["issues"].as_array().unwrap().len(), 2, "{answer}");
     }

@@ -1,0 +1,60 @@
+//! What to do: the fix with its prediction, and as the last line a command.
+
+use std::fmt::{self, Write as _};
+
+use stillopen_model::{KeepaliveValues, Missing, Remedy, Verdict, probes_possible};
+
+use super::{Proposal, Repeat, Report, table::wrap, words};
+
+/// What to do, with what it would lead to; the last line is a command.
+pub(super) fn advice(report: &Report<'_>, text: &mut String) -> fmt::Result {
+    for Proposal { planned, predicted } in &report.proposals {
+        // What else can be done stands below its finding.
+        let Remedy::EnableKeepalive(values) = planned.remedy else { continue };
+        let n = words::plural(planned.connections.len(), "connection");
+        let outcome = match predicted {
+            Some(after) if after.safe == after.connections => " (predicted: safe)".to_owned(),
+            Some(after) => format!(" (predicted: {} safe)", words::count(after.safe)),
+            None => String::new(),
+        };
+        let line = format!(
+            "Fix in the program, for {n} at risk{outcome}: on each socket {}.",
+            socket_options(values)
+        );
+        text.push_str(&wrap(&line, 4));
+    }
+    if report.counts.cut > 0 {
+        let n = words::plural(report.counts.cut, "cut connection");
+        let line = format!(
+            "If the limit is on their path, no option revives {n}: end the request in the program and \
+             send it again."
+        );
+        text.push_str(&wrap(&line, 4));
+    }
+    let peer_may_probe = report.rows.iter().any(|&row| {
+        let (c, d) = report.row(row);
+        match d.verdict {
+            Verdict::Unknown { missing } => missing == Missing::PeerKeepalive,
+            Verdict::AtRisk { .. } => probes_possible(c).is_some_and(|possible| possible > 0),
+            Verdict::Safe { .. } | Verdict::Cut { .. } => false,
+        }
+    });
+    let Repeat { options, from, sampled, .. } = &report.repeat;
+    if peer_may_probe && !sampled {
+        // A saved snapshot can't be looked at a second time.
+        let there = if from.is_empty() { "" } else { " on that host" };
+        writeln!(text, "Watch for the peers' probes{there}:  stillopen check{options} --sample 30s")
+    } else {
+        writeln!(text, "Look again:  stillopen check{options}{from}")
+    }
+}
+
+/// The socket options for these values, in the order that probes a quiet connection at once.
+pub(super) fn socket_options(values: KeepaliveValues) -> String {
+    format!(
+        "set TCP_KEEPINTVL {}, TCP_KEEPCNT {}, SO_KEEPALIVE 1, TCP_KEEPIDLE {}",
+        values.interval.as_secs(),
+        values.count,
+        values.idle.as_secs()
+    )
+}

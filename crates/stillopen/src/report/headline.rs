@@ -1,0 +1,105 @@
+//! The first line: the answer, and who waits.
+
+use std::fmt::Write as _;
+
+use stillopen_model::{Expiry, Verdict, Waiting, human};
+
+use super::{Report, words};
+
+/// The first line: the answer.
+pub(super) fn headline(report: &Report<'_>) -> String {
+    let counts = report.counts;
+    let of = words::plural(counts.connections, "connection");
+    let of = format!("{of}{}", scope(report));
+    if counts.connections == 0 {
+        return nothing_to_report(report);
+    }
+    if counts.cut == 0 && counts.at_risk == 0 {
+        let unknown = match counts.unknown {
+            0 => String::new(),
+            1 => ", 1 is unknown".into(),
+            n => format!(", {} are unknown", words::count(n)),
+        };
+        let safe = if counts.safe == 1 {
+            "1 is safe".into()
+        } else {
+            format!("{} are safe", words::count(counts.safe))
+        };
+        return format!("Nothing is cut or at risk, of {of}: {safe}{unknown}.");
+    }
+    let is = |n: usize| if n == 1 { "is" } else { "are" };
+    let mut answer = match (counts.cut, counts.at_risk) {
+        (0, n) => format!("{} {} AT RISK, of {of}.", words::plural(n, "connection"), is(n)),
+        (n, 0) => format!("{} {} CUT, of {of}.", words::plural(n, "connection"), is(n)),
+        (cut, risk) => format!(
+            "{} {} CUT and {} {} at risk, of {of}.",
+            words::plural(cut, "connection"),
+            is(cut),
+            words::count(risk),
+            is(risk)
+        ),
+    };
+    answer.push_str(&who_waits(report));
+    if counts.cut == 0 && !report.is_trouble(report.repeat.horizon) {
+        let _ = write!(answer, " None within {}.", human(report.repeat.horizon));
+    }
+    answer
+}
+
+/// Who waits for an answer that cannot arrive, or will be lost.
+fn who_waits(report: &Report<'_>) -> String {
+    let (mut in_vain, mut waiting, mut next) = (0, 0, None);
+    for &row in &report.rows {
+        let (c, d) = report.row(row);
+        match d.verdict {
+            Verdict::Cut { .. } if c.waiting() == Waiting::ForAnswer => in_vain += 1,
+            Verdict::AtRisk { cut_in } if c.waiting() == Waiting::ForAnswer => {
+                waiting += 1;
+                let expiry = words::limit(report.snapshot, d).map(|limit| limit.on_expiry);
+                let lost = (cut_in, expiry == Some(Expiry::Silent));
+                next = Some(next.map_or(lost, |next| lost.min(next)));
+            }
+            _ => {}
+        }
+    }
+    match (in_vain, waiting, next) {
+        (0, _, None) => String::new(),
+        (0, waiting, Some((cut_in, silent))) => {
+            let whose = if waiting == 1 {
+                "1 client waits: its answer is".to_owned()
+            } else {
+                format!("{} wait: the first answer is", words::plural(waiting, "client"))
+            };
+            let told = if silent { " Nobody will be told." } else { "" };
+            format!(" {whose} lost if it takes {} longer.{told}", human(cut_in))
+        }
+        (1, ..) => " 1 client waits for an answer that cannot arrive.".into(),
+        (n, ..) => format!(" {} wait for answers that cannot arrive.", words::plural(n, "client")),
+    }
+}
+
+/// The answer where there is no row.
+pub(super) fn nothing_to_report(report: &Report<'_>) -> String {
+    let matches = if report.repeat.filtered { " that matches" } else { "" };
+    match read_namespaces(report) {
+        0 | 1 => format!("No connection{matches} leaves the network namespace that was read."),
+        n => format!(
+            "No connection{matches} leaves the {} network namespaces that were read.",
+            words::count(n)
+        ),
+    }
+}
+
+/// ` in 63 network namespaces`, where there are several.
+fn scope(report: &Report<'_>) -> String {
+    match read_namespaces(report) {
+        0 | 1 => String::new(),
+        n => format!(" in {} network namespaces", words::count(n)),
+    }
+}
+
+/// How many network namespaces could be read: those that were not are gaps.
+fn read_namespaces(report: &Report<'_>) -> usize {
+    let namespaces = &report.snapshot.namespaces;
+    namespaces.iter().filter(|namespace| namespace.sysctls.is_some()).count()
+}
