@@ -1,10 +1,11 @@
 //! `cargo xtask bench`: CPU and memory against other tools, as ratios measured in one run.
 //!
-//! Read first: `check.rs`. `network.rs` makes what is measured, through `hold.rs`; `drain.rs` is the floor.
+//! Read first: `check.rs` and `lab.rs`. `network.rs` makes what is measured, through `hold.rs`; `drain.rs` is the floor.
 
 mod check;
 pub(crate) mod drain;
 pub(crate) mod hold;
+mod lab;
 mod measure;
 mod network;
 
@@ -16,10 +17,13 @@ use clap::Subcommand;
 pub(crate) enum Bench {
     /// `stillopen check` against a bare dump and against ss. Needs root.
     Check(check::Args),
+    /// The lab's middlebox with 1,000,000 entries, and the incident on virtual time.
+    Lab,
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Check(args) => check::run(args),
+        Bench::Lab => lab::run(),
     }
 }
