@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use crate::{
     Connection, Expiry, Finding, FindingSet, IdleLimit, Keepalive, KeepaliveTimes, KeepaliveValues,
-    KernelHz, Namespace, OnHost, Refresh, Snapshot, State, Sysctls, Timer, TimerKind, Waiting,
+    KernelHz, Millis, Namespace, OnHost, Refresh, Seconds, Snapshot, State, Sysctls, Timer,
+    TimerKind, Waiting,
     path::{self, Deciding},
     peer::{probes_needed, probes_possible},
     program::{ProgramTimer, program_timers},
@@ -292,7 +293,8 @@ impl<'a> Context<'a> {
         timeout: Duration,
         quiet: Duration,
     ) -> Option<Duration> {
-        let own = next_refresh(c.keepalive, c.timer, c.timer_expires, quiet, self.hz);
+        let own =
+            next_refresh(c.keepalive, c.timer, c.timer_expires.map(Millis::get), quiet, self.hz);
         let far = c.far_end.as_deref().and_then(|far| {
             next_refresh(far.keepalive, Timer::Keepalive, far.timer_expires, quiet, self.hz)
                 .filter(|_| far.probes_unanswered < UNANSWERED_PROBES)
@@ -434,6 +436,7 @@ fn socket_findings(c: &Connection) -> FindingSet {
     );
     if let (Some(values), Some(user_timeout)) = (c.keepalive.on_values(), c.user_timeout) {
         // tcp_keepalive_timer, net/ipv4/tcp_timer.c: with a user timeout, its count does not matter.
+        let user_timeout = user_timeout.get();
         let one_kills = values.count > 1 && user_timeout <= values.idle + values.interval;
         findings.insert_if(!user_timeout.is_zero() && one_kills, Finding::OneLostProbeKills);
     }
@@ -500,7 +503,7 @@ fn peer_provably_silent(c: &Connection, quiet: Duration, lifetime: Duration) -> 
 /// Whether probes of this end are outstanding that left before the entry of `lifetime` was gone.
 fn own_probes_may_have_refreshed(c: &Connection, lifetime: Duration) -> bool {
     let first_probe_after = match c.keepalive {
-        Keepalive::On(KeepaliveTimes { idle, .. }) => idle.unwrap_or_default(),
+        Keepalive::On(KeepaliveTimes { idle, .. }) => idle.unwrap_or_default().get(),
         Keepalive::Off(_) | Keepalive::Unknown => Duration::ZERO,
     };
     c.probes_unanswered > 0 && first_probe_after <= lifetime
@@ -563,8 +566,8 @@ fn contradicts(c: &Connection, limit: &IdleLimit, quiet: Duration) -> bool {
 /// Whether the values of a socket with keepalive off are its own: an unset one reads as the sysctl.
 fn is_armed(keepalive: Keepalive, sysctls: Sysctls) -> bool {
     let Keepalive::Off(times) = keepalive else { return false };
-    let differs = |value: Option<Duration>, default_s: u32| {
-        value.is_some_and(|value| value != Duration::from_secs(default_s.into()))
+    let differs = |value: Option<Seconds>, default_s: u32| {
+        value.is_some_and(|value| value != Seconds::new(default_s))
     };
     differs(times.idle, sysctls.keepalive_time_s)
         || differs(times.interval, sysctls.keepalive_intvl_s)

@@ -20,6 +20,7 @@ mod plan;
 mod program;
 mod secs;
 mod snapshot;
+mod ticks;
 mod wheel;
 
 pub use catalogue::{Catalogue, Kind, NotALimit, Range, RefreshedBy, Row, Slack, Verified, WhyNot};
@@ -40,4 +41,5 @@ pub use plan::{DEFAULT_KEEPALIVE, Planned, Remedy, plan, predict, recommended_ke
 pub use program::{ProgramTimer, TimerKind, program_timers};
 pub use secs::human;
 pub use snapshot::{Gap, Host, Namespace, Process, Snapshot, SnapshotError, Sysctls};
+pub use ticks::{Micros, Millis, Seconds, Ticks};
 pub use wheel::{KernelHz, wheel_slack, wheel_slack_worst};

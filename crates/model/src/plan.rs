@@ -153,7 +153,7 @@ fn with_keepalive(c: &Connection, values: KeepaliveValues) -> Connection {
     Connection {
         keepalive: Keepalive::On(values.times()),
         timer: Timer::Keepalive,
-        timer_expires: Some(values.idle.saturating_sub(quiet)),
+        timer_expires: Some(values.idle.saturating_sub(quiet).into()),
         ..c.clone()
     }
 }
