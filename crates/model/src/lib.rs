@@ -2,7 +2,7 @@
 //!
 //! Pure: no I/O, no clock, no unsafe. A [`Snapshot`] comes in from `stillopen-collect` or from a file;
 //! [`diagnose`] gives each connection a [`Verdict`] and findings; [`plan`] proposes remedies and
-//! [`predict`] applies one to a copy of the snapshot and diagnoses again.
+//! [`predict`] tells the verdicts after one.
 //!
 //! Read first: `connection.rs`, `limit.rs`, then `diagnose.rs`.
 #![forbid(unsafe_code)]
