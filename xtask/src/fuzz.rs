@@ -24,6 +24,10 @@ enum Target {
     SockDiag,
     /// Snapshot files.
     Snapshot,
+    /// Packets, as the lab's middlebox looks at them.
+    PacketView,
+    /// Sequences of operations on the lab's middlebox.
+    Middlebox,
 }
 
 impl Target {
@@ -35,6 +39,8 @@ impl Target {
                 &["crates/collect/src/sock_diag/testdata", "crates/collect/src/address/testdata"],
             ),
             Self::Snapshot => ("snapshot", &["crates/model/tests/cases"]),
+            Self::PacketView => ("packet_view", &[]),
+            Self::Middlebox => ("middlebox", &[]),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The command line: one place that help, manual pages and completions are made from.
 
+pub mod lab;
+
 use std::{
     io::{self, Write as _},
     path::PathBuf,
@@ -42,6 +44,8 @@ pub enum Command {
     Limits(LimitsArgs),
     /// What each finding of `check` means, and what cures it.
     Findings(FindingsArgs),
+    /// The failure and its cure, replayed on virtual time; and the two programs of the incident.
+    Lab(lab::LabArgs),
 }
 
 /// `stillopen check`
@@ -154,6 +158,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => command::check::run(&args),
         Command::Limits(args) => command::limits::run(&args),
         Command::Findings(args) => command::findings::run(&args),
+        Command::Lab(args) => command::lab::run(args),
     };
     outcome.unwrap_or_else(|error| failed(&error))
 }

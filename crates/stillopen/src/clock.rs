@@ -1,5 +1,8 @@
 //! The only place of this crate that reads the wall clock or waits.
-#![allow(clippy::disallowed_methods, reason = "a snapshot is stamped, and --sample waits")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a snapshot is stamped, --sample waits, and a run in the lab is timed"
+)]
 
 use std::{
     io::{IsTerminal, stderr},
@@ -12,6 +15,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// Now, as RFC 3339.
 pub(crate) fn now() -> String {
     format!("{:.0}", jiff::Timestamp::now())
+}
+
+/// What `work` gives, and how long it took.
+pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let result = work();
+    (result, start.elapsed())
 }
 
 /// Waits for `time`, with a bar on a terminal.

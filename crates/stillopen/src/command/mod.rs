@@ -2,4 +2,5 @@
 
 pub(crate) mod check;
 pub(crate) mod findings;
+pub(crate) mod lab;
 pub(crate) mod limits;

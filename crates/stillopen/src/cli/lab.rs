@@ -1,0 +1,169 @@
+//! The arguments of `stillopen lab`.
+
+use std::{
+    net::SocketAddr,
+    num::{NonZeroU32, NonZeroUsize},
+    path::PathBuf,
+    time::Duration,
+};
+
+use clap::{Args, Subcommand};
+use stillopen_lab::job::{DEFAULT_MAX_ATTEMPTS, ServerAddress};
+use stillopen_model::KeepaliveValues;
+
+use crate::input;
+
+/// `stillopen lab`
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: LabCommand,
+}
+
+/// The commands of the laboratory.
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Run a scenario on virtual time: the failure, and its cure.
+    Run(RunArgs),
+    /// List the scenarios and the kinds of middlebox.
+    List(ListArgs),
+    /// Keepalive idle × idle timeout × kind of middlebox × who speaks first, as one table.
+    Sweep(SweepArgs),
+    /// The agent of the incident: an HTTP service that thinks for long before it answers.
+    Agent(AgentArgs),
+    /// The job of the incident: sends documents to an agent and waits for its answers.
+    Job(JobArgs),
+}
+
+/// `stillopen lab run`
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub struct RunArgs {
+    /// A scenario (stillopen lab list), or the path of a scenario file.
+    #[arg(default_value = stillopen_lab::embedded::DEFAULT)]
+    pub scenario: String,
+    /// TCP keepalive of the clients: idle/interval/count, such as 60/30/3.
+    #[arg(long, value_name = "I/I/C")]
+    pub keepalive: Option<KeepaliveValues>,
+    /// The kube-proxy ConfigMap that decides the path, as `kubectl -n kube-system get cm kube-proxy
+    /// -o yaml` prints it. Its mode and timeouts are read.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "idle_timeout"])]
+    pub kube_proxy_config: Option<PathBuf>,
+    /// Another kind of middlebox (stillopen lab list).
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
+    /// Another idle timeout.
+    #[arg(long, value_name = "TIME", value_parser = input::duration)]
+    pub idle_timeout: Option<Duration>,
+    /// Another seed for what is drawn at random.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Timer ticks a second of the kernels.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub hz: Option<u32>,
+    /// On IPv6.
+    #[arg(long)]
+    pub ipv6: bool,
+    /// Also leave the incident's job.log and agent.log in this folder.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Write the run as asked as JSON (schema stillopen.lab-run/1, see docs/lab.md).
+    #[arg(long)]
+    pub json: bool,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  stillopen lab run                                        the incident: an LLM agent behind IPVS
+  stillopen lab run --keepalive 60/30/3                    its cure alone
+  stillopen lab run --kube-proxy-config kube-proxy.yaml    with your cluster's timeouts
+  stillopen lab run half-close --json
+  stillopen lab run my-scenario.toml
+
+Exit status: 0 the expectations hold, 1 one fails, 2 error.";
+
+/// `stillopen lab list`
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Write JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `stillopen lab sweep`
+#[derive(Debug, Args)]
+pub struct SweepArgs {
+    /// On IPv6.
+    #[arg(long)]
+    pub ipv6: bool,
+}
+
+/// `stillopen lab agent`
+#[derive(Debug, Args)]
+#[command(after_help = AGENT_EXAMPLES)]
+pub struct AgentArgs {
+    /// Where to listen.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8000")]
+    pub listen: SocketAddr,
+    /// How often the agent reviews its own list: a document costs 1 + N calls of the model.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub rounds: u32,
+    /// How many requests are worked on at once; the others queue.
+    #[arg(long, value_name = "K", default_value = "16")]
+    pub concurrency: NonZeroUsize,
+    /// Think times and edits from this file, instead of a language model.
+    #[arg(long, value_name = "FILE")]
+    pub script: Option<PathBuf>,
+    /// Append the log to FILE, JSON lines; without it, to standard error.
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+}
+
+const AGENT_EXAMPLES: &str = "\
+Without --script the model is any OpenAI-compatible endpoint: OPENAI_BASE_URL, OPENAI_MODEL and, where
+it needs one, OPENAI_API_KEY.
+
+Examples:
+  stillopen lab agent --script examples/agent-script.toml
+  OPENAI_BASE_URL=http://127.0.0.1:11434/v1 OPENAI_MODEL=qwen3 stillopen lab agent --rounds 6
+  curl -d '{\"id\":\"a\",\"text\":\"…\"}' -H 'content-type: application/json' 127.0.0.1:8000/v1/issues";
+
+/// `stillopen lab job`
+#[derive(Debug, Args)]
+#[command(after_help = JOB_EXAMPLES)]
+pub struct JobArgs {
+    /// The agent, or the Service in front of it.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub server: ServerAddress,
+    /// A folder with documents: *.txt and *.md.
+    #[arg(long, value_name = "DIR")]
+    pub documents: PathBuf,
+    /// How many requests are under way at once.
+    #[arg(long, value_name = "C", default_value = "8")]
+    pub concurrency: NonZeroUsize,
+    /// The client's own timer: an attempt without an answer ends then.
+    #[arg(long, value_name = "TIME", value_parser = input::duration, default_value = "3600s")]
+    pub timeout: Duration,
+    /// A silent attempt is made again this long after its send.
+    #[arg(long, value_name = "TIME", value_parser = input::duration, default_value = "60m")]
+    pub retry_after: Duration,
+    /// How often a document is sent at most.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_ATTEMPTS)]
+    pub max_attempts: NonZeroU32,
+    /// TCP keepalive of each connection: idle/interval/count. Off without it.
+    #[arg(long, value_name = "I/I/C")]
+    pub keepalive: Option<KeepaliveValues>,
+    /// Append the log to FILE, JSON lines; without it, to standard error.
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// A file for each answer in this folder; without it, answers are lines on standard output.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+const JOB_EXAMPLES: &str = "\
+Example:
+  stillopen lab job --server 127.0.0.1:8000 --documents examples/documents --keepalive 60/30/3
+
+Exit status: 0 every document has its answer, 1 one has none, 2 error.";

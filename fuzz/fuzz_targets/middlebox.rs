@@ -1,0 +1,3 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| stillopen_lab::middlebox::fuzz::operations(data));
