@@ -35,10 +35,10 @@ fn watch(first: Option<Counters>, second: Option<Counters>) -> Option<Watch> {
         return None;
     }
     // No data was sent, so this stamp aged by exactly the time between the looks, on the kernel's clock.
-    let after = second.last_data_sent.checked_sub(first.last_data_sent)?;
+    let after = second.last_data_sent.get().checked_sub(first.last_data_sent.get())?;
     let arrived = second.segs_in.wrapping_sub(first.segs_in);
     // How much younger the ACK stamp is than it would be if no ACK had come.
-    let shift = (first.last_ack_recv + after).abs_diff(second.last_ack_recv);
+    let shift = (first.last_ack_recv.get() + after).abs_diff(second.last_ack_recv.get());
     let peer_probes = if shift.is_zero() {
         // No ACK was taken: all that arrived moved no stamp.
         arrived
@@ -57,12 +57,14 @@ fn watch(first: Option<Counters>, second: Option<Counters>) -> Option<Watch> {
 
 #[cfg(test)]
 mod tests {
+    use stillopen_model::Millis;
+
     use super::*;
 
-    fn counters(sent: u64, ack: u64, segs_in: u32, data_segs_in: u32) -> Counters {
+    fn counters(sent: u32, ack: u32, segs_in: u32, data_segs_in: u32) -> Counters {
         Counters {
-            last_data_sent: Duration::from_millis(sent),
-            last_ack_recv: Duration::from_millis(ack),
+            last_data_sent: Millis::new(sent),
+            last_ack_recv: Millis::new(ack),
             segs_in,
             data_segs_in,
             ..Counters::default()

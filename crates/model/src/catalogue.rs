@@ -351,6 +351,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::Seconds;
 
     /// The entries of the list that the catalogue was made from.
     const REFERENCES: [(u32, u32); 8] =
@@ -402,9 +403,10 @@ mod tests {
         let sane = Duration::from_secs(1)..=Duration::from_hours(30 * 24);
         for row in rows() {
             let keepalive = row.keepalive.unwrap_or_default();
-            let times =
-                [row.idle_timeout, row.after, row.client_closed, row.server_closed, keepalive.idle];
-            for time in times.into_iter().chain([keepalive.interval]).flatten() {
+            let times = [row.idle_timeout, row.after, row.client_closed, row.server_closed];
+            let of_keepalive =
+                [keepalive.idle, keepalive.interval].map(|time| time.map(Seconds::get));
+            for time in times.into_iter().chain(of_keepalive).flatten() {
                 assert!(sane.contains(&time), "{}: {time:?}", row.id);
             }
             if let Some(Range::Seconds([least, most])) = row.range {

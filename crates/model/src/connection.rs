@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Keepalive, secs};
+use crate::{Keepalive, Micros, Millis, secs};
 
 /// The last packet on the wire may be this much younger than the youngest stamp: a delayed ACK leaves up
 /// to 200 ms (`TCP_DELACK_MAX`, `include/net/tcp.h`) after the data that it answers, and moves no stamp.
@@ -46,14 +46,14 @@ pub struct Connection {
     #[serde(default, skip_serializing_if = "is_default")]
     pub syn_data: bool,
     /// When [`timer`](Self::timer) fires, from now.
-    #[serde(rename = "timer_expires_s", with = "secs::option", default)]
-    pub timer_expires: Option<Duration>,
+    #[serde(rename = "timer_expires_s", default)]
+    pub timer_expires: Option<Millis>,
     /// This end's keepalive.
     #[serde(default)]
     pub keepalive: Keepalive,
     /// `TCP_USER_TIMEOUT`; `None`: not readable; zero: not set.
-    #[serde(rename = "user_timeout_s", with = "secs::option", default)]
-    pub user_timeout: Option<Duration>,
+    #[serde(rename = "user_timeout_s", default)]
+    pub user_timeout: Option<Millis>,
     /// Bytes that the program has not read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub receive_queue: u32,
@@ -79,17 +79,17 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counters {
     /// Since this end last sent data.
-    #[serde(rename = "last_data_sent_s", with = "secs")]
-    pub last_data_sent: Duration,
+    #[serde(rename = "last_data_sent_s")]
+    pub last_data_sent: Millis,
     /// Since this end last received data.
-    #[serde(rename = "last_data_recv_s", with = "secs")]
-    pub last_data_recv: Duration,
+    #[serde(rename = "last_data_recv_s")]
+    pub last_data_recv: Millis,
     /// Since an acceptable ACK last arrived. A probe that arrives does not move it.
-    #[serde(rename = "last_ack_recv_s", with = "secs")]
-    pub last_ack_recv: Duration,
+    #[serde(rename = "last_ack_recv_s")]
+    pub last_ack_recv: Millis,
     /// Smoothed round-trip time.
-    #[serde(rename = "rtt_s", with = "secs")]
-    pub rtt: Duration,
+    #[serde(rename = "rtt_s")]
+    pub rtt: Micros,
     /// Segments sent that the peer has not acknowledged.
     pub unacked: u32,
     /// Segments received, with and without data.
@@ -240,7 +240,7 @@ impl Connection {
     #[must_use]
     pub fn quiet(&self) -> Option<Duration> {
         let c = self.counters?;
-        let mut quiet = c.last_data_sent.min(c.last_data_recv).min(c.last_ack_recv);
+        let mut quiet = c.last_data_sent.min(c.last_data_recv).min(c.last_ack_recv).get();
         if let Some(far_quiet) = self.far_end.as_ref().and_then(|far| far.quiet) {
             quiet = quiet.min(far_quiet);
         }
@@ -255,7 +255,7 @@ impl Connection {
     /// How long no payload has been seen; `None` where the kernel gave no stamps.
     #[must_use]
     pub fn payload_quiet(&self) -> Option<Duration> {
-        self.counters.map(|c| c.last_data_sent.min(c.last_data_recv))
+        self.counters.map(|c| c.last_data_sent.min(c.last_data_recv).get())
     }
 
     /// What this end waits for. Known for the connecting end only, and not once the peer has closed: the
@@ -291,6 +291,6 @@ impl Connection {
     /// The latest that the last packet may have been seen after the youngest stamp.
     #[must_use]
     pub fn stamp_uncertainty(&self) -> Duration {
-        LAST_PACKET_UNCERTAINTY + self.counters.map(|c| c.rtt).unwrap_or_default()
+        LAST_PACKET_UNCERTAINTY + self.counters.map(|c| c.rtt.get()).unwrap_or_default()
     }
 }

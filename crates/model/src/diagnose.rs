@@ -8,8 +8,9 @@
 use std::time::Duration;
 
 use crate::{
-    Connection, Expiry, Finding, FindingSet, IdleLimit, Keepalive, KeepaliveTimes, KeepaliveValues,
-    KernelHz, Namespace, OnHost, Refresh, Snapshot, State, Sysctls, Timer, TimerKind, Waiting,
+    Connection, Expiry, FarEnd, Finding, FindingSet, IdleLimit, Keepalive, KeepaliveTimes,
+    KeepaliveValues, KernelHz, Millis, Namespace, OnHost, Refresh, Seconds, Snapshot, State,
+    Sysctls, Timer, TimerKind, Waiting,
     path::{self, Deciding},
     peer::{probes_needed, probes_possible},
     program::{ProgramTimer, program_timers},
@@ -161,13 +162,51 @@ pub fn diagnose(snapshot: &Snapshot) -> Vec<Diagnosis> {
     snapshot.connections.iter().map(|c| context.diagnose_one(c)).collect()
 }
 
-/// The verdicts of connections as if they stood in `snapshot`, one at a time.
+/// The verdicts of connections of `snapshot`, each as if its own end probed otherwise.
 pub(crate) fn verdicts_of_changed<'a>(
     snapshot: &'a Snapshot,
-    changed: impl Iterator<Item = Connection> + 'a,
+    changed: impl Iterator<Item = (&'a Connection, Probing)> + 'a,
 ) -> impl Iterator<Item = Verdict> + 'a {
     let context = Context::new(snapshot);
-    changed.map(move |c| context.verdict(&c, &mut socket_findings(&c)).0)
+    changed.map(move |(c, own)| context.verdict(c, own, &mut socket_findings(c, own)).0)
+}
+
+/// What an end does to refresh the path, now or after a remedy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Probing {
+    pub keepalive: Keepalive,
+    /// What its timer is armed for.
+    pub timer: Timer,
+    /// When that fires, from now.
+    pub expires: Option<Duration>,
+}
+
+impl Probing {
+    fn of(c: &Connection) -> Self {
+        let expires = c.timer_expires.map(Millis::get);
+        Self { keepalive: c.keepalive, timer: c.timer, expires }
+    }
+
+    fn of_far_end(far: &FarEnd) -> Self {
+        Self { keepalive: far.keepalive, timer: Timer::Keepalive, expires: far.timer_expires }
+    }
+
+    /// When the next packet crosses the path at the latest, counted from the last one, on a connection
+    /// that has been quiet for `quiet`. `None` where keepalive is off or not known.
+    ///
+    /// The timer that is armed now counts as well: an end that set `TCP_KEEPIDLE` before `SO_KEEPALIVE`
+    /// waits a whole idle from that moment, however long the connection had been quiet.
+    fn next_refresh(self, quiet: Duration, hz: KernelHz) -> Option<Duration> {
+        let values = self.keepalive.on_values()?;
+        let usual = values.latest_refresh(hz);
+        let armed = match (self.timer, self.expires) {
+            (Timer::Keepalive, Some(expires)) if quiet + expires > values.idle => {
+                quiet + expires + hz.slack(expires)
+            }
+            _ => Duration::ZERO,
+        };
+        Some(usual.max(armed))
+    }
 }
 
 /// What all connections of a snapshot share.
@@ -192,14 +231,20 @@ impl<'a> Context<'a> {
     }
 
     fn diagnose_one(&self, c: &Connection) -> Diagnosis {
-        let mut findings = socket_findings(c);
-        let (verdict, limit) = self.verdict(c, &mut findings);
+        let own = Probing::of(c);
+        let mut findings = socket_findings(c, own);
+        let (verdict, limit) = self.verdict(c, own, &mut findings);
         self.verdict_findings(c, verdict, limit, &mut findings);
         Diagnosis { verdict, limit, findings }
     }
 
-    /// The verdict, and which limit decides it.
-    fn verdict(&self, c: &Connection, findings: &mut FindingSet) -> (Verdict, Option<u32>) {
+    /// The verdict where this end does `own`, and which limit decides it.
+    fn verdict(
+        &self,
+        c: &Connection,
+        own: Probing,
+        findings: &mut FindingSet,
+    ) -> (Verdict, Option<u32>) {
         let unknown = |missing| (Verdict::Unknown { missing }, None);
         if path::is_local(c, &self.snapshot.limits) {
             return (Verdict::Safe { margin: None }, None);
@@ -214,7 +259,7 @@ impl<'a> Context<'a> {
 
         let mut deciding = [Deciding::None; 3];
         for (index, limit) in path::limits_of(c, &self.snapshot.limits) {
-            if contradicts(c, limit, quiet) {
+            if contradicts(c, own, limit, quiet) {
                 findings.insert(Finding::LimitContradicted);
             } else {
                 deciding[limit.refreshed_by as usize].consider(c, index, limit);
@@ -230,7 +275,7 @@ impl<'a> Context<'a> {
                 Deciding::Limit(index, limit, timeout) => {
                     let verdict = match limit.refreshed_by {
                         Refresh::AnyPacket | Refresh::Unknown => {
-                            self.under_any_packet(c, limit, timeout, quiet)
+                            self.under_any_packet(c, own, limit, timeout, quiet)
                         }
                         Refresh::PayloadOnly => under_payload_only(c, limit, timeout),
                     };
@@ -248,6 +293,7 @@ impl<'a> Context<'a> {
     fn under_any_packet(
         &self,
         c: &Connection,
+        own: Probing,
         limit: &IdleLimit,
         timeout: Duration,
         quiet: Duration,
@@ -256,27 +302,27 @@ impl<'a> Context<'a> {
         if c.watch.as_deref().is_some_and(|watch| watch.peer_probes > 0) {
             // The peer does probe, so it is open; `quiet` is only known to be no longer than the watch. How
             // often it probes, one probe does not tell.
-            return match self.latest_refresh(c, timeout, quiet) {
+            return match self.latest_refresh(c, own, timeout, quiet) {
                 Some(latest) => Verdict::Safe { margin: Some(timeout.saturating_sub(latest)) },
                 None => unknown(Missing::PeerKeepalive),
             };
         }
-        let unanswered = own_probes_unanswered(c, self.hz);
+        let unanswered = own_probes_unanswered(c, own, self.hz);
         if quiet > timeout {
-            return past_limit(c, timeout, limit.slack_of(timeout), quiet);
+            return past_limit(c, own, timeout + limit.slack_of(timeout), quiet);
         }
-        if let Some(latest) = self.latest_refresh(c, timeout, quiet) {
+        if let Some(latest) = self.latest_refresh(c, own, timeout, quiet) {
             return if unanswered {
                 unknown(Missing::PeerAnswer)
             } else {
                 Verdict::Safe { margin: Some(timeout.saturating_sub(latest)) }
             };
         }
-        let ends = [Some(c.keepalive), c.far_end.as_deref().map(|far| far.keepalive)];
+        let ends = [Some(own.keepalive), c.far_end.as_deref().map(|far| far.keepalive)];
         if ends.into_iter().flatten().any(|end| end.is_on() && end.on_values().is_none()) {
             return unknown(Missing::KeepaliveValues);
         }
-        match c.keepalive {
+        match own.keepalive {
             Keepalive::Unknown => unknown(Missing::Keepalive),
             Keepalive::On(_) | Keepalive::Off(_) => {
                 Verdict::AtRisk { cut_in: timeout.saturating_sub(quiet) }
@@ -289,12 +335,14 @@ impl<'a> Context<'a> {
     fn latest_refresh(
         &self,
         c: &Connection,
+        own: Probing,
         timeout: Duration,
         quiet: Duration,
     ) -> Option<Duration> {
-        let own = next_refresh(c.keepalive, c.timer, c.timer_expires, quiet, self.hz);
+        let own = own.next_refresh(quiet, self.hz);
         let far = c.far_end.as_deref().and_then(|far| {
-            next_refresh(far.keepalive, Timer::Keepalive, far.timer_expires, quiet, self.hz)
+            Probing::of_far_end(far)
+                .next_refresh(quiet, self.hz)
                 .filter(|_| far.probes_unanswered < UNANSWERED_PROBES)
         });
         let watched = c.watch.as_deref().and_then(|watch| {
@@ -414,8 +462,8 @@ impl<'a> Context<'a> {
     }
 }
 
-/// What the socket alone shows, whatever lies on its path.
-fn socket_findings(c: &Connection) -> FindingSet {
+/// What the socket alone shows where its end does `own`, whatever lies on its path.
+fn socket_findings(c: &Connection, own: Probing) -> FindingSet {
     let mut findings = FindingSet::default();
     let unacked = c.counters.is_some_and(|counters| counters.unacked > 0);
     match c.state {
@@ -426,17 +474,18 @@ fn socket_findings(c: &Connection) -> FindingSet {
         State::CloseWait => findings.insert(Finding::PeerClosed),
         State::Established | State::FinWait1 | State::FinWait2 => {}
     }
-    let window_closed = c.timer == Timer::ZeroWindow && c.probes_unanswered >= UNANSWERED_PROBES;
+    let window_closed = own.timer == Timer::ZeroWindow && c.probes_unanswered >= UNANSWERED_PROBES;
     findings.insert_if(
         (unacked && c.retransmits >= DEAD_AFTER_RETRANSMITS) || window_closed,
         Finding::DeadPeer,
     );
     findings.insert_if(
-        c.timer == Timer::Keepalive && c.probes_unanswered >= UNANSWERED_PROBES,
+        own.timer == Timer::Keepalive && c.probes_unanswered >= UNANSWERED_PROBES,
         Finding::Unanswered,
     );
-    if let (Some(values), Some(user_timeout)) = (c.keepalive.on_values(), c.user_timeout) {
+    if let (Some(values), Some(user_timeout)) = (own.keepalive.on_values(), c.user_timeout) {
         // tcp_keepalive_timer, net/ipv4/tcp_timer.c: with a user timeout, its count does not matter.
+        let user_timeout = user_timeout.get();
         let one_kills = values.count > 1 && user_timeout <= values.idle + values.interval;
         findings.insert_if(!user_timeout.is_zero() && one_kills, Finding::OneLostProbeKills);
     }
@@ -471,12 +520,11 @@ fn only_what_is_known(limit: &IdleLimit, c: &Connection, verdict: Verdict) -> Ve
 }
 
 /// Quiet for longer than the limit: cut, unless somebody may have refreshed it without leaving a stamp.
-fn past_limit(c: &Connection, timeout: Duration, slack: Duration, quiet: Duration) -> Verdict {
-    let lifetime = timeout + slack;
+fn past_limit(c: &Connection, own: Probing, lifetime: Duration, quiet: Duration) -> Verdict {
     if quiet <= lifetime + c.stamp_uncertainty() {
         return Verdict::AtRisk { cut_in: Duration::ZERO };
     }
-    if own_probes_may_have_refreshed(c, lifetime) {
+    if own_probes_may_have_refreshed(c, own, lifetime) {
         return Verdict::Unknown { missing: Missing::PeerAnswer };
     }
     if !peer_provably_silent(c, quiet, lifetime) {
@@ -501,50 +549,27 @@ fn peer_provably_silent(c: &Connection, quiet: Duration, lifetime: Duration) -> 
 }
 
 /// Whether probes of this end are outstanding that left before the entry of `lifetime` was gone.
-fn own_probes_may_have_refreshed(c: &Connection, lifetime: Duration) -> bool {
-    let first_probe_after = match c.keepalive {
-        Keepalive::On(KeepaliveTimes { idle, .. }) => idle.unwrap_or_default(),
+fn own_probes_may_have_refreshed(c: &Connection, own: Probing, lifetime: Duration) -> bool {
+    let first_probe_after = match own.keepalive {
+        Keepalive::On(KeepaliveTimes { idle, .. }) => idle.unwrap_or_default().get(),
         Keepalive::Off(_) | Keepalive::Unknown => Duration::ZERO,
     };
     c.probes_unanswered > 0 && first_probe_after <= lifetime
 }
 
 /// Whether a probe of this end should have been answered by now and was not.
-fn own_probes_unanswered(c: &Connection, hz: KernelHz) -> bool {
-    let Some(values) = c.keepalive.on_values() else { return false };
+fn own_probes_unanswered(c: &Connection, own: Probing, hz: KernelHz) -> bool {
+    let Some(values) = own.keepalive.on_values() else { return false };
     let overdue = c.quiet().is_some_and(|quiet| {
         quiet > values.idle + hz.slack(values.idle) + c.stamp_uncertainty() + Duration::from_secs(1)
     });
-    c.timer == Timer::Keepalive
+    own.timer == Timer::Keepalive
         && (c.probes_unanswered >= UNANSWERED_PROBES || (c.probes_unanswered > 0 && overdue))
-}
-
-/// When the next packet crosses the path at the latest, counted from the last one: by an end with this
-/// keepalive, on a connection that has been quiet for `quiet`. `None` where it is off or not known.
-///
-/// The timer that is armed now counts as well: an end that set `TCP_KEEPIDLE` before `SO_KEEPALIVE` waits
-/// a whole idle from that moment, however long the connection had been quiet.
-fn next_refresh(
-    keepalive: Keepalive,
-    timer: Timer,
-    expires: Option<Duration>,
-    quiet: Duration,
-    hz: KernelHz,
-) -> Option<Duration> {
-    let values = keepalive.on_values()?;
-    let usual = values.latest_refresh(hz);
-    let armed = match (timer, expires) {
-        (Timer::Keepalive, Some(expires)) if quiet + expires > values.idle => {
-            quiet + expires + hz.slack(expires)
-        }
-        _ => Duration::ZERO,
-    };
-    Some(usual.max(armed))
 }
 
 /// Whether a connection that is still open proves that `limit` does not hold for it: the limit tells both
 /// ends at expiry, and its time has passed for certain.
-fn contradicts(c: &Connection, limit: &IdleLimit, quiet: Duration) -> bool {
+fn contradicts(c: &Connection, own: Probing, limit: &IdleLimit, quiet: Duration) -> bool {
     if matches!(limit.on_expiry, Expiry::Silent | Expiry::Unknown) || c.state != State::Established
     {
         return false;
@@ -557,7 +582,7 @@ fn contradicts(c: &Connection, limit: &IdleLimit, quiet: Duration) -> bool {
         }
         Refresh::AnyPacket | Refresh::Unknown => {
             quiet > lifetime + c.stamp_uncertainty()
-                && !own_probes_may_have_refreshed(c, lifetime)
+                && !own_probes_may_have_refreshed(c, own, lifetime)
                 && peer_provably_silent(c, quiet, lifetime)
         }
     }
@@ -566,8 +591,8 @@ fn contradicts(c: &Connection, limit: &IdleLimit, quiet: Duration) -> bool {
 /// Whether the values of a socket with keepalive off are its own: an unset one reads as the sysctl.
 fn is_armed(keepalive: Keepalive, sysctls: Sysctls) -> bool {
     let Keepalive::Off(times) = keepalive else { return false };
-    let differs = |value: Option<Duration>, default_s: u32| {
-        value.is_some_and(|value| value != Duration::from_secs(default_s.into()))
+    let differs = |value: Option<Seconds>, default_s: u32| {
+        value.is_some_and(|value| value != Seconds::new(default_s))
     };
     differs(times.idle, sysctls.keepalive_time_s)
         || differs(times.interval, sysctls.keepalive_intvl_s)

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{KernelHz, secs};
+use crate::{KernelHz, Seconds, secs};
 
 /// TCP keepalive of one end. `Unknown` is a value, never a guess.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -25,11 +25,11 @@ pub enum Keepalive {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct KeepaliveTimes {
     /// `TCP_KEEPIDLE`: from the last segment received to the first probe.
-    #[serde(rename = "idle_s", with = "secs::option", default)]
-    pub idle: Option<Duration>,
+    #[serde(rename = "idle_s", default)]
+    pub idle: Option<Seconds>,
     /// `TCP_KEEPINTVL`: between unanswered probes.
-    #[serde(rename = "interval_s", with = "secs::option", default)]
-    pub interval: Option<Duration>,
+    #[serde(rename = "interval_s", default)]
+    pub interval: Option<Seconds>,
     /// `TCP_KEEPCNT`: how many unanswered probes end the connection.
     #[serde(default)]
     pub count: Option<u32>,
@@ -44,7 +44,7 @@ impl Keepalive {
                 idle: Some(idle),
                 interval: Some(interval),
                 count: Some(count),
-            }) => Some(KeepaliveValues { idle, interval, count }),
+            }) => Some(KeepaliveValues { idle: idle.get(), interval: interval.get(), count }),
             _ => None,
         }
     }
@@ -115,8 +115,8 @@ impl KeepaliveValues {
     #[must_use]
     pub fn times(self) -> KeepaliveTimes {
         KeepaliveTimes {
-            idle: Some(self.idle),
-            interval: Some(self.interval),
+            idle: Some(self.idle.into()),
+            interval: Some(self.interval.into()),
             count: Some(self.count),
         }
     }

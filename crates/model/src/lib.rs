@@ -2,7 +2,7 @@
 //!
 //! Pure: no I/O, no clock, no unsafe. A [`Snapshot`] comes in from `stillopen-collect` or from a file;
 //! [`diagnose`] gives each connection a [`Verdict`] and findings; [`plan`] proposes remedies and
-//! [`predict`] applies one to a copy of the snapshot and diagnoses again.
+//! [`predict`] tells the verdicts after one.
 //!
 //! Read first: `connection.rs`, `limit.rs`, then `diagnose.rs`.
 #![forbid(unsafe_code)]
@@ -20,6 +20,7 @@ mod plan;
 mod program;
 mod secs;
 mod snapshot;
+mod ticks;
 mod wheel;
 
 pub use catalogue::{Catalogue, Kind, NotALimit, Range, RefreshedBy, Row, Slack, Verified, WhyNot};
@@ -34,10 +35,11 @@ pub use limit::{
     Direction, Evidence, EvidenceSource, Expiry, IdleLimit, Miss, Refresh, Selector, TimerSlack,
 };
 pub use pair::pair_ends;
-pub use path::{is_local, timeout_in_state};
+pub use path::timeout_in_state;
 pub use peer::{probes_needed, probes_possible};
 pub use plan::{DEFAULT_KEEPALIVE, Planned, Remedy, plan, predict, recommended_keepalive};
 pub use program::{ProgramTimer, TimerKind, program_timers};
 pub use secs::human;
 pub use snapshot::{Gap, Host, Namespace, Process, Snapshot, SnapshotError, Sysctls};
+pub use ticks::{Micros, Millis, Seconds, Ticks};
 pub use wheel::{KernelHz, wheel_slack, wheel_slack_worst};

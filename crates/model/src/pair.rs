@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
-use crate::{Connection, FarEnd, Role, Snapshot};
+use crate::{Connection, FarEnd, Millis, Role, Snapshot};
 
 /// The two ends may have been read at slightly different moments: their byte counts need to agree only
 /// where both were quiet for longer than that.
@@ -42,7 +42,7 @@ pub fn pair_ends(snapshot: &mut Snapshot) -> usize {
             quiet: c.quiet(),
             keepalive: c.keepalive,
             probes_unanswered: c.probes_unanswered,
-            timer_expires: c.timer_expires,
+            timer_expires: c.timer_expires.map(Millis::get),
         };
         snapshot.connections[near].far_end = Some(Box::new(far_end));
         gone.push(far);

@@ -9,8 +9,7 @@ use crate::{Connection, IdleLimit, OnHost, Role, State};
 ///
 /// A leg that a proxy of this host has taken over is local whatever names its far peer: that limit holds
 /// for the proxy's own connection.
-#[must_use]
-pub fn is_local(c: &Connection, limits: &[IdleLimit]) -> bool {
+pub(crate) fn is_local(c: &Connection, limits: &[IdleLimit]) -> bool {
     match c.on_host {
         OnHost::No => false,
         OnHost::Proxy { .. } => true,

@@ -36,7 +36,7 @@ pub fn probes_possible(c: &Connection) -> Option<u32> {
     // the longest delay of an ACK has passed.
     let received_last = n.data_segs_out == 0 || n.last_data_recv < n.last_data_sent;
     let owed = u32::from(
-        n.data_segs_in > 0 && received_last && n.last_data_recv > LAST_PACKET_UNCERTAINTY,
+        n.data_segs_in > 0 && received_last && n.last_data_recv.get() > LAST_PACKET_UNCERTAINTY,
     );
     // A FIN of the peer came in a segment of its own or with data, and so was ours.
     let closed = u32::from(c.state == State::CloseWait && n.data_segs_in == 0);

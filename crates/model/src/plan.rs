@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::{
     Connection, Diagnosis, Finding, IdleLimit, Keepalive, KeepaliveValues, KernelHz, Refresh,
-    Snapshot, Timer, Verdict, diagnose::verdicts_of_changed,
+    Snapshot, Timer, Verdict,
+    diagnose::{Probing, verdicts_of_changed},
 };
 
 /// The advice wherever the limit allows it: survives two lost probes where the limit is above 120 s plus
@@ -143,19 +144,18 @@ pub fn predict<'a>(
         .connections
         .iter()
         .filter_map(|&index| snapshot.connections.get(index as usize))
-        .map(move |c| with_keepalive(c, values));
+        .map(move |c| (c, enabled(c, values)));
     Some(verdicts_of_changed(snapshot, changed))
 }
 
-/// The connection after keepalive was turned on with `TCP_KEEPIDLE` set last: its first probe is due
-/// `idle` after the last packet, at once where that has passed (measured).
-fn with_keepalive(c: &Connection, values: KeepaliveValues) -> Connection {
+/// Keepalive after it was turned on with `TCP_KEEPIDLE` set last: its first probe is due `idle` after the
+/// last packet, at once where that has passed (measured).
+fn enabled(c: &Connection, values: KeepaliveValues) -> Probing {
     let quiet = c.quiet().unwrap_or_default();
-    Connection {
+    Probing {
         keepalive: Keepalive::On(values.times()),
         timer: Timer::Keepalive,
-        timer_expires: Some(values.idle.saturating_sub(quiet)),
-        ..c.clone()
+        expires: Some(values.idle.saturating_sub(quiet)),
     }
 }
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use stillopen_model::{
     Connection, Counters, Diagnosis, Direction, Evidence, EvidenceSource, Expiry, FarEnd, Finding,
-    Host, IdleLimit, Keepalive, KeepaliveTimes, KeepaliveValues, KernelHz, Namespace, OnHost,
-    Process, Proof, Refresh, Role, Selector, Snapshot, State, Timer, TimerSlack, Verdict, Watch,
-    diagnose, pair_ends, plan, predict,
+    Host, IdleLimit, Keepalive, KeepaliveTimes, KeepaliveValues, KernelHz, Millis, Namespace,
+    OnHost, Process, Proof, Refresh, Role, Selector, Snapshot, State, Timer, TimerSlack, Verdict,
+    Watch, diagnose, pair_ends, plan, predict,
 };
 
 const HZ: KernelHz = KernelHz::Known(250);
@@ -55,14 +55,14 @@ fn asked(quiet_s: u64) -> Connection {
         syn_data: false,
         timer_expires: None,
         keepalive: Keepalive::Off(KeepaliveTimes::default()),
-        user_timeout: Some(Duration::ZERO),
+        user_timeout: Some(Millis::new(0)),
         receive_queue: 0,
         send_queue: 0,
         counters: Some(Counters {
-            last_data_sent: s(quiet_s),
-            last_data_recv: s(quiet_s) + Duration::from_millis(40),
-            last_ack_recv: s(quiet_s),
-            rtt: Duration::from_millis(1),
+            last_data_sent: s(quiet_s).into(),
+            last_data_recv: (s(quiet_s) + Duration::from_millis(40)).into(),
+            last_ack_recv: s(quiet_s).into(),
+            rtt: Duration::from_millis(1).into(),
             unacked: 0,
             // SYN-ACK and the ACK of the request in; SYN, ACK, request out.
             segs_in: 2,
@@ -153,10 +153,10 @@ fn an_interval_longer_than_idle_is_the_period() {
 fn a_timer_that_was_armed_late_does_not_save_what_is_cut_before_it() {
     // TCP_KEEPIDLE before SO_KEEPALIVE on a connection quiet for 880 s: the probe is 60 s away.
     let mut c = with_keepalive(asked(880), "60/30/3");
-    c.timer_expires = Some(s(60));
+    c.timer_expires = Some(s(60).into());
     assert_eq!(verdict(c.clone(), vec![limit(900)]), at_risk(20));
     // SO_KEEPALIVE before TCP_KEEPIDLE: at once.
-    c.timer_expires = Some(Duration::ZERO);
+    c.timer_expires = Some(Millis::new(0));
     assert!(matches!(verdict(c, vec![limit(900)]), Verdict::Safe { .. }));
 }
 
@@ -255,7 +255,7 @@ fn a_limit_holds_for_the_peers_that_it_names() {
 fn keepalive_does_not_help_where_payload_counts() {
     let proxy = IdleLimit { refreshed_by: Refresh::PayloadOnly, ..limit(60) };
     let mut c = with_keepalive(asked(50), "10/10/3");
-    c.counters.as_mut().unwrap().last_ack_recv = s(3);
+    c.counters.as_mut().unwrap().last_ack_recv = s(3).into();
     let diagnosis = one(c, vec![proxy, limit(900)]);
     assert_eq!(diagnosis.verdict, at_risk(10));
     assert!(diagnosis.findings.contains(Finding::Useless));
@@ -316,7 +316,7 @@ fn unanswered_probes_are_said_and_make_nothing_safe() {
 fn a_user_timeout_can_make_one_lost_probe_kill() {
     let mut c = with_keepalive(asked(10), "60/30/3");
     for (user_timeout_s, kills) in [(0, false), (80, true), (200, false)] {
-        c.user_timeout = Some(s(user_timeout_s));
+        c.user_timeout = Some(s(user_timeout_s).into());
         let findings = one(c.clone(), vec![limit(900)]).findings;
         assert_eq!(findings.contains(Finding::OneLostProbeKills), kills, "{user_timeout_s} s");
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use rustix::net::sockopt;
-use stillopen_model::{Connection, Keepalive, Role, State};
+use stillopen_model::{Connection, Keepalive, Millis, Role, Seconds, State};
 
 use super::*;
 
@@ -59,7 +59,7 @@ fn both_ends_of_a_connection_of_this_process() {
         assert_eq!((client.state, client.role), (State::Established, Role::Client));
         assert_eq!(client.on_host, OnHost::Loopback);
         assert_eq!(client.keepalive.on_values().unwrap().to_string(), "60/30/3");
-        assert_eq!(client.user_timeout, Some(Duration::from_millis(5_500)));
+        assert_eq!(client.user_timeout, Some(Millis::new(5_500)));
         assert!(client.counters.is_some());
         let owner = collected.snapshot.process(client.owner).unwrap();
         assert_eq!(owner.pid, std::process::id());
@@ -67,9 +67,9 @@ fn both_ends_of_a_connection_of_this_process() {
         assert!(!owner.command.is_empty());
 
         let server = row(&collected, pair.server.local_addr().unwrap());
-        assert_eq!((server.role, server.user_timeout), (Role::Server, Some(Duration::ZERO)));
+        assert_eq!((server.role, server.user_timeout), (Role::Server, Some(Millis::new(0))));
         let Keepalive::Off(times) = server.keepalive else { panic!("{:?}", server.keepalive) };
-        assert_eq!(times.idle, Some(Duration::from_secs(30)), "armed but off");
+        assert_eq!(times.idle, Some(Seconds::new(30)), "armed but off");
         assert!(collected.snapshot.namespaces[0].sysctls.is_some());
     }
 }

@@ -1,19 +1,19 @@
 //! The socket options of another process's socket, read on a duplicate of it.
 
-use std::{os::fd::OwnedFd, time::Duration};
+use std::os::fd::OwnedFd;
 
 use rustix::{
     io::{self, Errno},
     net::sockopt,
     process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open},
 };
-use stillopen_model::{Keepalive, KeepaliveTimes};
+use stillopen_model::{Keepalive, KeepaliveTimes, Millis};
 
 /// What only `getsockopt` shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
     pub keepalive: Keepalive,
-    pub user_timeout: Duration,
+    pub user_timeout: Millis,
 }
 
 /// The sockets of one process.
@@ -70,8 +70,8 @@ impl Holder {
             return Ok(None);
         }
         let times = KeepaliveTimes {
-            idle: Some(sockopt::tcp_keepidle(&socket)?),
-            interval: Some(sockopt::tcp_keepintvl(&socket)?),
+            idle: Some(sockopt::tcp_keepidle(&socket)?.into()),
+            interval: Some(sockopt::tcp_keepintvl(&socket)?.into()),
             count: Some(sockopt::tcp_keepcnt(&socket)?),
         };
         let keepalive = if sockopt::socket_keepalive(&socket)? {
@@ -79,7 +79,7 @@ impl Holder {
         } else {
             Keepalive::Off(times)
         };
-        let user_timeout = Duration::from_millis(sockopt::tcp_user_timeout(&socket)?.into());
+        let user_timeout = Millis::new(sockopt::tcp_user_timeout(&socket)?);
         Ok(Some(Options { keepalive, user_timeout }))
     }
 }

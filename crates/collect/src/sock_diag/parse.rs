@@ -82,7 +82,6 @@ impl Sockets {
 }
 
 /// One socket of a dump.
-#[expect(clippy::large_enum_variant, reason = "it is taken apart at once, and never kept")]
 pub(crate) enum Socket {
     /// Its cookie, and what it is.
     Connection(u64, Connection),

@@ -1,11 +1,8 @@
 //! The structures of `include/uapi/linux/inet_diag.h` and `include/uapi/linux/tcp.h`, by offset.
 
-use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    time::Duration,
-};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use stillopen_model::{Counters, State, Timer};
+use stillopen_model::{Counters, Micros, Millis, State, Timer};
 
 use crate::netlink::{NetlinkError, u32_at, u64_at};
 
@@ -112,8 +109,8 @@ impl<'a> DiagMessage<'a> {
     }
 
     /// `idiag_expires`, milliseconds.
-    pub(crate) fn expires(self) -> Duration {
-        Duration::from_millis(u32_at(self.0, 52).into())
+    pub(crate) fn expires(self) -> Millis {
+        Millis::new(u32_at(self.0, 52))
     }
 
     pub(crate) fn receive_queue(self) -> u32 {
@@ -154,12 +151,12 @@ impl Info {
 
 #[inline]
 fn counters(info: &[u8; INFO_COUNTERS]) -> Counters {
-    let ms = |at| Duration::from_millis(u32_at(info, at).into());
+    let ms = |at| Millis::new(u32_at(info, at));
     Counters {
         last_data_sent: ms(44),
         last_data_recv: ms(52),
         last_ack_recv: ms(56),
-        rtt: Duration::from_micros(u32_at(info, 68).into()),
+        rtt: Micros::new(u32_at(info, 68)),
         unacked: u32_at(info, 24),
         segs_in: u32_at(info, 140),
         segs_out: u32_at(info, 136),

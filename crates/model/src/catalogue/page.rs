@@ -1,9 +1,7 @@
 //! The page `docs/limits.md`: the catalogue as a table for people.
 
-use std::time::Duration;
-
 use super::{Catalogue, Kind, Range, RefreshedBy, Row, is_url};
-use crate::{Expiry, Miss};
+use crate::{Expiry, Miss, Seconds};
 
 /// What `docs/limits.md` says before the table.
 const PAGE_HEAD: &str = "\
@@ -80,7 +78,7 @@ impl Row {
 
     fn keepalive_cell(&self) -> String {
         let times = self.keepalive.unwrap_or_default();
-        let seconds = |time: Option<Duration>| time.map(|time| time.as_secs());
+        let seconds = |time: Option<Seconds>| time.map(|time| time.get().as_secs());
         [seconds(times.idle), seconds(times.interval), times.count.map(u64::from)]
             .map(|value| value.map_or_else(|| "?".into(), |value| value.to_string()))
             .join("/")

@@ -125,7 +125,7 @@ impl<'a> Row<'a> {
             waiting: c.waiting(),
             quiet_s: c.quiet().map(seconds),
             keepalive: c.keepalive.into(),
-            user_timeout_s: c.user_timeout.map(seconds),
+            user_timeout_s: c.user_timeout.map(|time| seconds(time.get())),
             owner: owner(report, c.owner),
             verdict: d.verdict.name(),
             proof,
@@ -156,8 +156,8 @@ impl From<Keepalive> for KeepaliveRow {
         };
         Self {
             state,
-            idle_s: times.idle.map(seconds),
-            interval_s: times.interval.map(seconds),
+            idle_s: times.idle.map(|time| seconds(time.get())),
+            interval_s: times.interval.map(|time| seconds(time.get())),
             count: times.count,
         }
     }

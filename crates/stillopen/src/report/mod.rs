@@ -12,7 +12,7 @@ pub(crate) mod words;
 use std::time::Duration;
 
 use stillopen_model::{
-    Connection, Diagnosis, Finding, OnHost, Planned, Snapshot, Verdict, is_local, plan, predict,
+    Connection, Diagnosis, Finding, OnHost, Planned, Snapshot, Verdict, plan, predict,
 };
 
 /// A diagnosed snapshot.
@@ -87,13 +87,13 @@ impl<'a> Report<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot, diagnoses: &'a [Diagnosis], repeat: Repeat) -> Self {
         let mut left_out = LeftOut::default();
         let mut rows = Vec::new();
-        for (index, c) in (0..).zip(&snapshot.connections) {
-            match c.on_host {
-                OnHost::Loopback if is_local(c, &snapshot.limits) => left_out.loopback += 1,
-                OnHost::SameNamespace if is_local(c, &snapshot.limits) => {
-                    left_out.same_namespace += 1;
-                }
-                _ => rows.push(index),
+        for (index, diagnosis) in (0..).zip(diagnoses) {
+            if !diagnosis.findings.contains(Finding::OnThisHost) {
+                rows.push(index);
+            } else if snapshot.connections[index as usize].on_host == OnHost::Loopback {
+                left_out.loopback += 1;
+            } else {
+                left_out.same_namespace += 1;
             }
         }
         let counts = Counts::of(rows.iter().map(|&row| diagnoses[row as usize].verdict));

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use stillopen_model::{
     Connection, Diagnosis, Finding, IdleLimit, Keepalive, KeepaliveTimes, Missing, OnHost, Refresh,
-    Snapshot, State, Verdict, Waiting, human, probes_needed, probes_possible, timeout_in_state,
+    Seconds, Snapshot, State, Verdict, Waiting, human, probes_needed, probes_possible,
+    timeout_in_state,
 };
 
 /// `60/30/3`, `off`, `on, values ?`; a value that is not known is `?`.
@@ -16,8 +17,8 @@ pub(crate) fn keepalive(keepalive: Keepalive) -> String {
             "on, values ?".into()
         }
         Keepalive::On(KeepaliveTimes { idle, interval, count }) => {
-            let s = |value: Option<Duration>| {
-                value.map_or_else(|| "?".to_owned(), |value| value.as_secs().to_string())
+            let s = |value: Option<Seconds>| {
+                value.map_or_else(|| "?".to_owned(), |value| value.get().as_secs().to_string())
             };
             let count = count.map_or_else(|| "?".to_owned(), |count| count.to_string());
             format!("{}/{}/{count}", s(idle), s(interval))

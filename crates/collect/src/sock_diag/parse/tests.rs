@@ -45,14 +45,14 @@ fn a_kept_alive_client_and_its_server() {
     assert_eq!((client.netns, client.state, client.role), (3, State::Established, Role::Client));
     assert_eq!(client.timer, Timer::Keepalive);
     assert_eq!(client.keepalive, Keepalive::On(KeepaliveTimes::default()));
-    let expires = client.timer_expires.unwrap();
+    let expires = client.timer_expires.unwrap().get();
     assert!(expires > Duration::from_secs(55) && expires < Duration::from_secs(62), "{expires:?}");
     let counters = client.counters.unwrap();
     assert_eq!((counters.data_segs_out, counters.data_segs_in), (1, 0));
     // The SYN counts as a byte.
     assert_eq!((counters.bytes_acked, counters.bytes_received), (8, 0));
     // The stamps are a second old; nothing was ever received.
-    for stamp in [counters.last_data_sent, counters.last_ack_recv] {
+    for stamp in [counters.last_data_sent.get(), counters.last_ack_recv.get()] {
         assert!(stamp >= Duration::from_secs(1) && stamp < Duration::from_secs(2), "{stamp:?}");
     }
 
