@@ -52,7 +52,8 @@ fn watch(first: Option<Counters>, second: Option<Counters>) -> Option<Watch> {
         // others were is not known. The path was refreshed then, and the stamp says when.
         return None;
     };
-    Some(Watch { after, peer_probes })
+    let own_segments = second.segs_out.wrapping_sub(first.segs_out);
+    Some(Watch { after, peer_probes, own_segments })
 }
 
 #[cfg(test)]

@@ -114,6 +114,9 @@ pub struct Watch {
     pub after: Duration,
     /// How many segments arrived that moved none of the `last_*` stamps: probes of the peer.
     pub peer_probes: u32,
+    /// How many segments this end sent meanwhile, which may have refreshed the path.
+    #[serde(default)]
+    pub own_segments: u32,
 }
 
 /// The other end of a connection that has both its ends on this host, in two network namespaces.
@@ -131,6 +134,9 @@ pub struct FarEnd {
     pub quiet: Option<Duration>,
     /// Its keepalive, which refreshes the path as well as this end's does.
     pub keepalive: Keepalive,
+    /// What its timer is armed for.
+    #[serde(default)]
+    pub timer: Timer,
     /// Its unanswered keepalive probes.
     #[serde(default)]
     pub probes_unanswered: u8,
@@ -173,11 +179,11 @@ impl State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// This end connected: nothing listens on its port.
+    /// This end connected.
     Client,
-    /// This end accepted: its namespace has a listener on the local port.
+    /// This end accepted.
     Server,
-    /// The listeners could not be read.
+    /// It could not be read.
     #[default]
     Unknown,
 }
@@ -229,6 +235,18 @@ pub enum Waiting {
     Idle,
     /// Not known, or this end is the server.
     Unknown,
+}
+
+impl Role {
+    /// The other end's.
+    #[must_use]
+    pub fn opposite(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+            Self::Unknown => Self::Unknown,
+        }
+    }
 }
 
 impl Connection {

@@ -10,8 +10,7 @@ use std::time::Duration;
 use crate::{
     Connection, Expiry, FarEnd, Finding, FindingSet, IdleLimit, Keepalive, KeepaliveTimes,
     KeepaliveValues, KernelHz, Millis, Namespace, OnHost, Refresh, Seconds, Snapshot, State,
-    Sysctls, Timer, TimerKind, Waiting,
-    path::{self, Deciding},
+    Sysctls, Timer, TimerKind, Waiting, path,
     peer::{probes_needed, probes_possible},
     program::{ProgramTimer, program_timers},
 };
@@ -188,16 +187,17 @@ impl Probing {
     }
 
     fn of_far_end(far: &FarEnd) -> Self {
-        Self { keepalive: far.keepalive, timer: Timer::Keepalive, expires: far.timer_expires }
+        Self { keepalive: far.keepalive, timer: far.timer, expires: far.timer_expires }
     }
 
     /// When the next packet crosses the path at the latest, counted from the last one, on a connection
     /// that has been quiet for `quiet`. `None` where keepalive is off or not known.
     ///
     /// The timer that is armed now counts as well: an end that set `TCP_KEEPIDLE` before `SO_KEEPALIVE`
-    /// waits a whole idle from that moment, however long the connection had been quiet.
+    /// waits a whole idle from that moment, however long the connection had been quiet. While the peer's
+    /// window is closed, window probes go out instead, farther and farther apart.
     fn next_refresh(self, quiet: Duration, hz: KernelHz) -> Option<Duration> {
-        let values = self.keepalive.on_values()?;
+        let values = self.keepalive.on_values().filter(|_| self.timer != Timer::ZeroWindow)?;
         let usual = values.latest_refresh(hz);
         let armed = match (self.timer, self.expires) {
             (Timer::Keepalive, Some(expires)) if quiet + expires > values.idle => {
@@ -206,6 +206,32 @@ impl Probing {
             _ => Duration::ZERO,
         };
         Some(usual.max(armed))
+    }
+}
+
+/// What one limit means for a connection.
+#[derive(Clone, Copy)]
+struct Decided {
+    verdict: Verdict,
+    index: u32,
+    /// For the state of the connection; the longest where it is not known.
+    timeout: Duration,
+}
+
+impl Decided {
+    /// Whether this limit decides rather than another with the same kind of refresh: one that has certainly
+    /// cut it, then the smallest that does not leave it safe.
+    fn decides_over(self, other: Self) -> bool {
+        let rank = |verdict| match verdict {
+            Verdict::Cut { .. } => 2,
+            Verdict::AtRisk { .. } | Verdict::Unknown { .. } => 1,
+            Verdict::Safe { .. } => 0,
+        };
+        match (self.verdict, other.verdict) {
+            (Verdict::Safe { margin: a }, Verdict::Safe { margin: b }) => a < b,
+            (a, b) if rank(a) == rank(b) => self.timeout < other.timeout,
+            (a, b) => rank(a) > rank(b),
+        }
     }
 }
 
@@ -257,36 +283,33 @@ impl<'a> Context<'a> {
         }
         let Some(quiet) = c.quiet() else { return unknown(Missing::Stamps) };
 
-        let mut deciding = [Deciding::None; 3];
+        // One that decides for each kind of refresh: keepalive may settle the one and not the other.
+        let mut deciding: [Option<Decided>; 3] = [None; 3];
         for (index, limit) in path::limits_of(c, &self.snapshot.limits) {
             if contradicts(c, own, limit, quiet) {
                 findings.insert(Finding::LimitContradicted);
-            } else {
-                deciding[limit.refreshed_by as usize].consider(c, index, limit);
+                continue;
             }
-        }
-        let mut decided = unknown(Missing::Limit);
-        for deciding in deciding {
-            let (verdict, index) = match deciding {
-                Deciding::None => continue,
-                Deciding::PhaseUnknown(index) => {
-                    (Verdict::Unknown { missing: Missing::HalfClosedTimeout }, index)
+            let timeout = path::timeout_in_state(c, limit);
+            let verdict = match (timeout, limit.refreshed_by) {
+                (None, _) => Verdict::Unknown { missing: Missing::HalfClosedTimeout },
+                (Some(timeout), Refresh::AnyPacket | Refresh::Unknown) => {
+                    self.under_any_packet(c, own, limit, timeout, quiet)
                 }
-                Deciding::Limit(index, limit, timeout) => {
-                    let verdict = match limit.refreshed_by {
-                        Refresh::AnyPacket | Refresh::Unknown => {
-                            self.under_any_packet(c, own, limit, timeout, quiet)
-                        }
-                        Refresh::PayloadOnly => under_payload_only(c, limit, timeout),
-                    };
-                    (only_what_is_known(limit, c, verdict), index)
-                }
+                (Some(timeout), Refresh::PayloadOnly) => under_payload_only(c, limit, timeout),
             };
-            if decided.1.is_none() || verdict.worse_than(decided.0) {
-                decided = (verdict, Some(index));
+            let verdict = only_what_is_known(limit, c, verdict);
+            let new = Decided { verdict, index, timeout: timeout.unwrap_or(Duration::MAX) };
+            let of_kind = &mut deciding[limit.refreshed_by as usize];
+            if of_kind.is_none_or(|old| new.decides_over(old)) {
+                *of_kind = Some(new);
             }
         }
-        decided
+        let worst = deciding
+            .into_iter()
+            .flatten()
+            .reduce(|a, b| if b.verdict.worse_than(a.verdict) { b } else { a });
+        worst.map_or(unknown(Missing::Limit), |decided| (decided.verdict, Some(decided.index)))
     }
 
     /// What a limit means that every packet refreshes.
@@ -345,7 +368,8 @@ impl<'a> Context<'a> {
                 .next_refresh(quiet, self.hz)
                 .filter(|_| far.probes_unanswered < UNANSWERED_PROBES)
         });
-        let watched = c.watch.as_deref().and_then(|watch| {
+        // What a full receive buffer draws are window probes, farther and farther apart.
+        let watched = c.watch.as_deref().filter(|_| c.receive_queue == 0).and_then(|watch| {
             // n probes within the watch: n - 1 whole periods fit into it.
             let periods = watch.peer_probes.checked_sub(1).filter(|&n| n > 0)?;
             Some(watch.after / periods)
@@ -442,7 +466,9 @@ impl<'a> Context<'a> {
             let best = own.and_then(survives).max(far.and_then(survives));
             findings.insert_if(best == Some(0), Finding::KeepaliveThinMargin);
         } else {
-            let too_late = own.is_some() && !findings.contains(Finding::Unanswered);
+            let doomed = matches!(verdict, Verdict::AtRisk { .. } | Verdict::Cut { .. });
+            let runs = c.timer != Timer::ZeroWindow && !findings.contains(Finding::Unanswered);
+            let too_late = own.is_some() && doomed && runs;
             findings.insert_if(too_late, Finding::KeepaliveTooLate);
         }
     }
@@ -541,6 +567,7 @@ fn peer_provably_silent(c: &Connection, quiet: Duration, lifetime: Duration) -> 
     }
     if let Some(watch) = c.watch.as_deref()
         && watch.peer_probes == 0
+        && watch.own_segments == 0
         && watch.after > lifetime + c.stamp_uncertainty()
     {
         return true;

@@ -12,8 +12,8 @@ const READ_APART: std::time::Duration = std::time::Duration::from_secs(1);
 /// as its [`FarEnd`]; returns how many were folded.
 ///
 /// Two ends belong together when their addresses mirror each other, in different namespaces, no third
-/// socket claims the same addresses, and what one has had acknowledged the other has received: separate
-/// networks of one host often use the same addresses.
+/// socket claims the same addresses, what one has had acknowledged the other has received, and what one
+/// sent last the other received then: separate networks of one host often use the same addresses.
 pub fn pair_ends(snapshot: &mut Snapshot) -> usize {
     if snapshot.namespaces.len() < 2 {
         return 0;
@@ -41,6 +41,7 @@ pub fn pair_ends(snapshot: &mut Snapshot) -> usize {
             state: c.state,
             quiet: c.quiet(),
             keepalive: c.keepalive,
+            timer: c.timer,
             probes_unanswered: c.probes_unanswered,
             timer_expires: c.timer_expires.map(Millis::get),
         };
@@ -67,6 +68,14 @@ fn are_ends(a: &Connection, b: &Connection) -> bool {
         return false;
     }
     let (Some(of_a), Some(of_b)) = (a.counters, b.counters) else { return false };
+    let close = |sent: Millis, received: Millis| {
+        sent.get().abs_diff(received.get()) <= READ_APART + of_a.rtt.get()
+    };
+    if !close(of_a.last_data_sent, of_b.last_data_recv)
+        || !close(of_b.last_data_sent, of_a.last_data_recv)
+    {
+        return false;
+    }
     let both_quiet = [a, b].iter().all(|c| c.quiet().is_some_and(|quiet| quiet > READ_APART));
     // bytes_acked counts the SYN of the connecting end, and both count a FIN (net/ipv4/tcp_input.c).
     let agree = |acked: u64, received: u64| acked.abs_diff(received) <= 2;

@@ -19,36 +19,17 @@ pub(crate) fn is_local(c: &Connection, limits: &[IdleLimit]) -> bool {
     }
 }
 
-/// The limits that a connection passes, each with its position.
+/// The limits that a connection passes, each with its position: those for this end's peer, and where the
+/// other end is on this host too, those for its peer.
 pub(crate) fn limits_of<'a>(
     c: &'a Connection,
     limits: &'a [IdleLimit],
 ) -> impl Iterator<Item = (u32, &'a IdleLimit)> {
-    (0..).zip(limits).filter(|(_, limit)| limit.selector.matches(c.peer.ip(), c.role))
-}
-
-/// The limit that decides among those that one kind of packet refreshes: the smallest for the state of the
-/// connection.
-#[derive(Clone, Copy)]
-pub(crate) enum Deciding<'a> {
-    /// No such limit is on the path.
-    None,
-    /// There is one, but its timeout for a half-closed connection is not known.
-    PhaseUnknown(u32),
-    /// This one, with its timeout in this state.
-    Limit(u32, &'a IdleLimit, Duration),
-}
-
-impl<'a> Deciding<'a> {
-    /// Takes one more limit of the path into account.
-    pub(crate) fn consider(&mut self, c: &Connection, index: u32, limit: &'a IdleLimit) {
-        match (timeout_in_state(c, limit), &self) {
-            (None, Self::None) => *self = Self::PhaseUnknown(index),
-            (Some(timeout), Self::Limit(_, _, smallest)) if timeout >= *smallest => {}
-            (Some(timeout), _) => *self = Self::Limit(index, limit, timeout),
-            (None, _) => {}
-        }
-    }
+    let passes = |limit: &IdleLimit| {
+        limit.selector.matches(c.peer.ip(), c.role)
+            || (c.far_end.is_some() && limit.selector.matches(c.local.ip(), c.role.opposite()))
+    };
+    (0..).zip(limits).filter(move |(_, limit)| passes(limit))
 }
 
 /// The idle timeout of `limit` for the state that `c` is in; `None`: it is half-closed, and what the

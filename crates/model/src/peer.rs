@@ -9,41 +9,48 @@ use std::time::Duration;
 
 use crate::{Connection, LAST_PACKET_UNCERTAINTY, Role, State};
 
-/// The most keepalive probes of the peer that a connection's counters leave room for; `None` where there
-/// are no counters.
+/// From so many bytes received on, a segment that this end sent unseen may have been a window update. One
+/// is sent when the program reads what has filled half of the window, and a window of the kernel's default
+/// size is 64 KiB (`tcp_cleanup_rbuf`, `net/ipv4/tcp.c`; `tcp_rmem`).
+const WINDOW_UPDATES_FROM: u64 = 8 * 1024;
+
+/// The most packets that may have refreshed the path and left no stamp, by a connection's counters: probes
+/// of the peer, and window updates of this end. `None` where there are no counters.
 ///
 /// Each probe that arrived counts once in `segs_in` without data, and its answer once in `segs_out`
-/// without data. From both sums is taken what must have been something else; the smaller one holds.
+/// without data. From both sums is taken what must have been something else; the smaller one holds. A
+/// window update counts in `segs_out` alone.
 #[must_use]
 pub fn probes_possible(c: &Connection) -> Option<u32> {
     let n = c.counters?;
     let arrived = n.segs_in.saturating_sub(n.data_segs_in);
     let left = n.segs_out.saturating_sub(n.data_segs_out);
 
-    // The connecting end: SYN-ACK in; SYN and the handshake's ACK out. That ACK may ride on data after
-    // a Fast Open. The accepting end's socket is made by the handshake's last ACK, which a listener
-    // with TCP_DEFER_ACCEPT does not count, and its SYN-ACK was sent by the request socket.
-    let (handshake_in, handshake_out) = match c.role {
-        Role::Client if c.syn_data => (1, 1),
-        Role::Client => (1, 2),
-        Role::Server | Role::Unknown => (0, 0),
-    };
+    // The connecting end: SYN-ACK in, SYN out. The handshake's ACK is not counted: it may ride on data,
+    // as after connect by MSG_FASTOPEN. The accepting end's socket is made by that ACK, which a listener
+    // with TCP_DEFER_ACCEPT does not count, and its SYN-ACK was sent by the request socket. Who
+    // connected is certain only where nothing is in flight (collect reads it off the byte counts).
+    let connected = c.role == Role::Client && n.unacked == 0;
+    let handshake = u32::from(connected);
 
-    // Our last data has been acknowledged and nothing with data has come since: a bare ACK did it.
+    // Our last data has been acknowledged and nothing with data has come since: a bare ACK did it, unless
+    // it was sent with the SYN or acknowledged by the peer's FIN.
     let sent_last = n.data_segs_in == 0 || n.last_data_sent < n.last_data_recv;
-    let drawn = u32::from(n.data_segs_out > 0 && n.unacked == 0 && sent_last);
+    let by_other = c.syn_data || c.state == State::CloseWait;
+    let drawn = u32::from(n.data_segs_out > 0 && n.unacked == 0 && sent_last && !by_other);
     // We received last, and have sent nothing with data since: our ACK of it was bare. It has left when
     // the longest delay of an ACK has passed.
     let received_last = n.data_segs_out == 0 || n.last_data_recv < n.last_data_sent;
     let owed = u32::from(
         n.data_segs_in > 0 && received_last && n.last_data_recv.get() > LAST_PACKET_UNCERTAINTY,
     );
-    // A FIN of the peer came in a segment of its own or with data, and so was ours.
+    // The peer's FIN came in a segment of its own where no data ever came.
     let closed = u32::from(c.state == State::CloseWait && n.data_segs_in == 0);
 
-    let most_in = arrived.saturating_sub(handshake_in + drawn + closed);
-    let most_out = left.saturating_sub(handshake_out + owed);
-    Some(most_in.min(most_out))
+    let most_in = arrived.saturating_sub(handshake + drawn + closed);
+    let most_out = left.saturating_sub(handshake + owed);
+    let window_updates = n.bytes_received >= WINDOW_UPDATES_FROM;
+    Some(if window_updates { most_out } else { most_in.min(most_out) })
 }
 
 /// How many probes it takes at least to keep an entry that lives `lifetime` without a packet over a

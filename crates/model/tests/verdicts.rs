@@ -173,7 +173,8 @@ fn what_only_the_peer_may_keep_alive_is_never_called_cut() {
 fn a_watch_tells_the_peers_keepalive() {
     let watched = |after_s, peer_probes| {
         let mut c = with_unexplained(asked(1000), 5);
-        c.watch = Some(Box::new(Watch { after: s(after_s), peer_probes }));
+        c.watch =
+            Some(Box::new(Watch { after: s(after_s), peer_probes, own_segments: peer_probes }));
         verdict(c, vec![limit(900)])
     };
     assert!(matches!(watched(30, 4), Verdict::Safe { .. }), "a probe every 10 s");
@@ -182,6 +183,106 @@ fn a_watch_tells_the_peers_keepalive() {
     assert_eq!(watched(1000, 0), CUT, "no probe in longer than the limit");
     // The second look may come later than the limit: what was seen meanwhile still counts.
     assert!(matches!(watched(1000, 100), Verdict::Safe { .. }), "a probe every 10 s");
+}
+
+/// The same with other counters.
+fn with_counters(mut c: Connection, change: impl FnOnce(&mut Counters)) -> Connection {
+    change(c.counters.as_mut().unwrap());
+    c
+}
+
+#[test]
+fn fast_open_leaves_room_for_a_probe() {
+    // SYN with data and SYN-ACK that acknowledges it; then one probe of the peer, and its answer.
+    let c = Connection { syn_data: true, ..with_unexplained(asked(1000), 0) };
+    let c = with_counters(c, |n| (n.segs_in, n.segs_out) = (2, 3));
+    assert_eq!(verdict(c, vec![limit(900)]).name(), "unknown");
+    // MSG_FASTOPEN without a cookie: the handshake's ACK rode on the request.
+    let c = with_counters(asked(1000), |n| (n.segs_in, n.segs_out) = (3, 3));
+    assert_eq!(verdict(c, vec![limit(900)]).name(), "unknown");
+}
+
+#[test]
+fn a_window_update_of_this_end_may_have_refreshed_the_path() {
+    let slow_reader = |bytes_received| {
+        with_counters(asked(1000), |n| {
+            // Three ACKs went out; nothing tells when the last one did.
+            (n.segs_in, n.data_segs_in, n.segs_out) = (82, 80, 7);
+            n.bytes_received = bytes_received;
+        })
+    };
+    assert_eq!(verdict(slow_reader(120_000), vec![limit(900)]).name(), "unknown");
+    assert_eq!(verdict(slow_reader(300), vec![limit(900)]), CUT);
+}
+
+#[test]
+fn a_watch_in_which_this_end_sent_something_proves_nothing() {
+    let mut c = with_unexplained(asked(1000), 5);
+    c.watch = Some(Box::new(Watch { after: s(1000), peer_probes: 0, own_segments: 1 }));
+    assert_eq!(verdict(c, vec![limit(900)]).name(), "unknown");
+}
+
+#[test]
+fn window_probes_of_the_peer_are_no_keepalive() {
+    let mut c = with_unexplained(asked(100), 5);
+    c.watch = Some(Box::new(Watch { after: s(30), peer_probes: 2, own_segments: 2 }));
+    c.receive_queue = 65_536;
+    assert_eq!(verdict(c, vec![limit(900)]).name(), "unknown");
+}
+
+#[test]
+fn keepalive_does_not_run_while_the_peers_window_is_closed() {
+    let mut c = with_keepalive(asked(2), "1/1/9");
+    c.timer = Timer::ZeroWindow;
+    assert_eq!(verdict(c, vec![limit(3)]), at_risk(1));
+}
+
+#[test]
+fn a_fin_of_the_peer_may_have_acknowledged_the_request() {
+    let ipvs = IdleLimit { client_closed: Some(s(60)), server_closed: Some(s(120)), ..limit(900) };
+    // SYN-ACK, the FIN that also acknowledged, and one probe in.
+    let c = Connection { state: State::CloseWait, ..asked(150) };
+    let c = with_counters(c, |n| (n.segs_in, n.segs_out) = (3, 5));
+    assert_eq!(verdict(c, vec![ipvs]).name(), "unknown");
+}
+
+#[test]
+fn a_limit_that_names_the_other_end_counts_where_both_are_seen() {
+    let far = FarEnd {
+        netns: 1,
+        owner: None,
+        state: State::Established,
+        quiet: Some(s(100)),
+        keepalive: Keepalive::Off(KeepaliveTimes::default()),
+        timer: Timer::None,
+        probes_unanswered: 0,
+        timer_expires: None,
+    };
+    let both = Connection { far_end: Some(Box::new(far)), ..asked(100) };
+    let selector = |peers: &[&str], direction| Selector {
+        peers: peers.iter().map(|net| net.parse().unwrap()).collect(),
+        direction,
+    };
+    for selector in [selector(&["10.0.0.2/32"], Direction::Both), selector(&[], Direction::Inbound)]
+    {
+        let limits = vec![IdleLimit { selector, ..limit(900) }];
+        assert_eq!(verdict(both.clone(), limits.clone()), at_risk(800));
+        assert_eq!(verdict(asked(100), limits).name(), "unknown", "one end alone");
+    }
+}
+
+#[test]
+fn a_half_closed_connection_is_not_safe_under_a_limit_that_is_not_known() {
+    let ipvs = IdleLimit { client_closed: Some(s(60)), server_closed: Some(s(120)), ..limit(900) };
+    let c = Connection { state: State::FinWait2, ..with_keepalive(asked(10), "40/10/3") };
+    assert_eq!(verdict(c.clone(), vec![ipvs.clone()]).name(), "safe");
+    assert_eq!(verdict(c, vec![limit(30), ipvs]).name(), "unknown");
+}
+
+#[test]
+fn the_slack_of_a_smaller_limit_hides_no_cut_by_a_larger_one() {
+    let ipvs = IdleLimit { slack: TimerSlack::Wheel { hz: KernelHz::Foreign }, ..limit(900) };
+    assert_eq!(verdict(asked(1000), vec![ipvs, limit(950)]), CUT);
 }
 
 #[test]
@@ -194,6 +295,7 @@ fn the_far_end_counts_where_it_is_seen() {
             state: State::Established,
             quiet: Some(s(quiet_s)),
             keepalive: Keepalive::On(values.times()),
+            timer: Timer::Keepalive,
             probes_unanswered: 0,
             timer_expires: None,
         }))
@@ -219,10 +321,14 @@ fn both_ends_on_one_host_are_one_row_and_lookalikes_are_not() {
     assert_eq!(both.connections[0].role, Role::Client);
     assert_eq!(both.connections[0].far_end.as_ref().unwrap().netns, 1);
 
-    server.counters.as_mut().unwrap().bytes_received = 5_000;
-    let mut strangers = snapshot(vec![server, client], vec![]);
-    assert_eq!(pair_ends(&mut strangers), 0, "another network with the same addresses");
-    assert_eq!(strangers.connections.len(), 2);
+    for change in [(|n: &mut Counters| n.bytes_received = 5_000) as fn(&mut Counters), |n| {
+        n.last_data_recv = s(500).into()
+    }] {
+        let stranger = with_counters(server.clone(), change);
+        let mut strangers = snapshot(vec![stranger, client.clone()], vec![]);
+        assert_eq!(pair_ends(&mut strangers), 0, "another network with the same addresses");
+        assert_eq!(strangers.connections.len(), 2);
+    }
 }
 
 #[test]

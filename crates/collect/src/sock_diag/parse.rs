@@ -107,11 +107,11 @@ pub(crate) fn each_socket(
             return Ok(());
         }
         let (info, timer) = (info(message, attributes)?, message.timer());
-        let role = match view.listeners {
+        let role = role(info, state).unwrap_or_else(|| match view.listeners {
             None => Role::Unknown,
             Some(listeners) if listeners.serves(local) => Role::Server,
             Some(_) => Role::Client,
-        };
+        });
         each(Socket::Connection(
             message.cookie(),
             Connection {
@@ -140,6 +140,24 @@ pub(crate) fn each_socket(
         ));
         Ok(())
     })
+}
+
+/// Who connected, by the byte counts; `None` while data is in flight, and where they say nothing.
+fn role(info: Info, state: State) -> Option<Role> {
+    let fin = match state {
+        State::Established | State::CloseWait => 0,
+        State::FinWait2 => 1,
+        State::SynSent => return Some(Role::Client),
+        State::FinWait1 => return None,
+    };
+    if info.counters?.unacked > 0 {
+        return None;
+    }
+    match info.acked_beyond_data?.checked_sub(fin)? {
+        0 => Some(Role::Server),
+        1 => Some(Role::Client),
+        _ => None,
+    }
 }
 
 #[inline]

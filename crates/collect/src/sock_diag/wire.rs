@@ -22,6 +22,8 @@ pub(crate) const LISTEN: u8 = 10;
 const MESSAGE: usize = 72;
 /// `struct tcp_info` up to and with `tcpi_data_segs_out`, which Linux 4.6 has.
 const INFO_COUNTERS: usize = 160;
+/// `struct tcp_info` up to and with `tcpi_bytes_retrans`, which Linux 4.19 has.
+const INFO_BYTES: usize = 216;
 /// `struct tcp_info` up to and with `tcpi_options`.
 const INFO_HEAD: usize = 8;
 /// `TCPI_OPT_SYN_DATA`: the SYN carried data that the peer acknowledged.
@@ -133,6 +135,9 @@ pub(crate) struct Info {
     pub probes: u8,
     pub syn_data: bool,
     pub counters: Option<Counters>,
+    /// How many more bytes are acknowledged than were sent, retransmissions apart: the SYN of the end that
+    /// connected counts as one, and so does a FIN (`tcp_ack`, `net/ipv4/tcp_input.c`; measured).
+    pub acked_beyond_data: Option<u64>,
 }
 
 impl Info {
@@ -145,8 +150,15 @@ impl Info {
             probes: head[3],
             syn_data: head[5] & OPTION_SYN_DATA != 0,
             counters: bytes.first_chunk().map(counters),
+            acked_beyond_data: bytes.first_chunk().map(acked_beyond_data),
         })
     }
+}
+
+#[inline]
+fn acked_beyond_data(info: &[u8; INFO_BYTES]) -> u64 {
+    let sent = u64_at(info, 200).wrapping_sub(u64_at(info, 208));
+    u64_at(info, 120).wrapping_sub(sent)
 }
 
 #[inline]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use stillopen_model::{
     Connection, Diagnosis, Finding, IdleLimit, Keepalive, KeepaliveTimes, Missing, OnHost, Refresh,
-    Seconds, Snapshot, State, Verdict, Waiting, human, probes_needed, probes_possible,
+    Seconds, Snapshot, State, Timer, Verdict, Waiting, human, probes_needed, probes_possible,
     timeout_in_state,
 };
 
@@ -152,10 +152,19 @@ fn at_risk(snapshot: &Snapshot, c: &Connection, d: &Diagnosis, quiet: &str, time
              not help"
         );
     }
-    if let Some(values) = c.keepalive.on_values() {
-        let latest = latest(values.latest_refresh(snapshot.host.hz));
+    if c.timer == Timer::ZeroWindow {
         return format!(
-            "quiet for {quiet}; keepalive {values} may probe as late as {latest}, the limit is {time}"
+            "quiet for {quiet}, the limit is {time}; the peer's window is closed, so keepalive does not run"
+        );
+    }
+    if let Some(values) = c.keepalive.on_values() {
+        let usual = values.latest_refresh(snapshot.host.hz);
+        let armed =
+            c.timer_expires.map_or(usual, |expires| c.quiet().unwrap_or_default() + expires.get());
+        let latest = latest(usual.max(armed));
+        return format!(
+            "quiet for {quiet}; keepalive {values} may probe as late as {latest} after the last packet, \
+             the limit is {time}"
         );
     }
     let room = match probes_possible(c) {
@@ -214,7 +223,8 @@ fn unknown(c: &Connection, missing: Missing, quiet: &str, time: &str) -> String 
             c.retransmits
         ),
         Missing::PeerAnswer => {
-            format!("{} keepalive probes in a row got no answer", c.probes_unanswered)
+            let probes = plural(c.probes_unanswered.into(), "probe");
+            format!("{probes} in a row got no answer")
         }
         Missing::HalfClosedTimeout => {
             "one end has closed, and what the limit is then is not known".into()
