@@ -322,7 +322,7 @@ fn both_ends_on_one_host_are_one_row_and_lookalikes_are_not() {
     assert_eq!(both.connections[0].far_end.as_ref().unwrap().netns, 1);
 
     for change in [(|n: &mut Counters| n.bytes_received = 5_000) as fn(&mut Counters), |n| {
-        n.last_data_recv = s(500).into()
+        n.last_data_recv = s(500).into();
     }] {
         let stranger = with_counters(server.clone(), change);
         let mut strangers = snapshot(vec![stranger, client.clone()], vec![]);

@@ -15,6 +15,7 @@ use ipnet::IpNet;
 use crate::{
     command,
     input::{self, LimitArg},
+    report::table::printable,
 };
 
 /// Finds TCP connections that the network has dropped without telling either end.
@@ -67,7 +68,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
     /// Only connections with this port at either end. Can be given more than once.
-    #[arg(long = "port", value_name = "PORT")]
+    #[arg(long = "port", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub ports: Vec<u16>,
     /// Only connections to this network. Can be given more than once.
     #[arg(long = "peer", value_name = "CIDR", value_parser = input::cidr)]
@@ -176,7 +177,11 @@ fn failed(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
         return ExitCode::SUCCESS;
     }
-    let _ = writeln!(io::stderr(), "stillopen: {error:#}");
+    // A message may quote a file that somebody else wrote.
+    let message = format!("stillopen: {error:#}");
+    for line in message.lines() {
+        let _ = writeln!(io::stderr(), "{}", printable(line));
+    }
     ExitCode::from(2)
 }
 

@@ -1,21 +1,23 @@
 //! `stillopen.toml`: limits that are known of this network.
 
 use std::{
-    env, fs,
+    env, fs, io,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use stillopen_model::{
-    Direction, Evidence, EvidenceSource, Expiry, IdleLimit, Refresh, Selector, TimerSlack,
+    Direction, Evidence, EvidenceSource, Expiry, Gap, IdleLimit, Refresh, Selector, TimerSlack,
 };
 
 use crate::input;
 
 const FILE_NAME: &str = "stillopen.toml";
+/// Larger than any list of limits that a person writes.
+const LARGEST: u64 = 1 << 20;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,25 +43,47 @@ struct Entry {
     on_expiry: Expiry,
 }
 
+/// What the configuration says, and what of it this user may not read.
+#[derive(Debug, Default)]
+pub(crate) struct Configured {
+    pub(crate) limits: Vec<IdleLimit>,
+    pub(crate) gaps: Vec<Gap>,
+}
+
 /// The limits of the first `stillopen.toml` of: the current folder, the user's configuration folder, the
-/// system's. None of them is no error.
+/// system's. None of them is no error; one that this user may not read is a gap, as under `sudo -E`.
 ///
 /// # Errors
 /// The file is there and can't be read, or holds something that is not known: nothing is left out
 /// silently.
-pub(crate) fn limits() -> Result<Vec<IdleLimit>> {
+pub(crate) fn read() -> Result<Configured> {
+    let mut gaps = Vec::new();
     for path in places() {
+        let context = || format!("read {}", path.display());
+        match fs::metadata(&path) {
+            Ok(metadata) if !metadata.is_file() => {
+                return Err(anyhow!("it is not a file")).with_context(context);
+            }
+            Ok(metadata) if metadata.len() > LARGEST => {
+                return Err(anyhow!("it is larger than {LARGEST} bytes")).with_context(context);
+            }
+            _ => {}
+        }
         match fs::read_to_string(&path) {
             Ok(text) => {
-                return parse(&text, &path).with_context(|| format!("read {}", path.display()));
+                let limits = parse(&text, &path).with_context(context)?;
+                return Ok(Configured { limits, gaps });
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => {
-                return Err(error).with_context(|| format!("read {}", path.display()));
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => gaps.push(Gap {
+                source: "configuration".into(),
+                reason: format!("{} may not be read by this user", path.display()),
+                how: "set HOME or XDG_CONFIG_HOME to a folder of your own".into(),
+            }),
+            Err(error) => return Err(error).with_context(context),
         }
     }
-    Ok(Vec::new())
+    Ok(Configured { limits: Vec::new(), gaps })
 }
 
 /// Where `stillopen.toml` is looked for, in this order.

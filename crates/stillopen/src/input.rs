@@ -1,9 +1,9 @@
 //! Values of the command line and of stillopen.toml: each error says what would be right.
 
-use std::{net::IpAddr, str::FromStr, time::Duration};
+use std::{fs::File, io::Read as _, net::IpAddr, path::Path, str::FromStr, time::Duration};
 
 use anyhow::{Result, anyhow, bail};
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use jiff::SignedDuration;
 use stillopen_model::{
     Catalogue, Evidence, EvidenceSource, Expiry, IdleLimit, Refresh, Selector, TimerSlack,
@@ -11,6 +11,11 @@ use stillopen_model::{
 
 /// The longest idle limit that makes sense: a year.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
+/// How much of a file shows what it is.
+const HEAD: u64 = 4096;
+/// Larger than a snapshot of a million connections, with room.
+const LARGEST: u64 = 4 << 30;
 
 /// A value of `--limit`.
 #[derive(Debug, Clone)]
@@ -48,15 +53,41 @@ fn days_and_rest(text: &str) -> Option<Duration> {
     Duration::from_secs(days.checked_mul(86_400)?).checked_add(rest)
 }
 
-/// Reads `10.0.0.0/8`, `2001:db8::/32`, or one address.
+/// Reads `10.0.0.0/8`, `2001:db8::/32`, or one address. IPv4-mapped ones are the IPv4 ones that packets carry.
 ///
 /// # Errors
 /// Anything else.
 pub(crate) fn cidr(text: &str) -> Result<IpNet> {
     IpNet::from_str(text)
-        .map(|net| net.trunc())
         .or_else(|_| IpAddr::from_str(text).map(IpNet::from))
+        .map(|net| unmapped(net.trunc()))
         .map_err(|_| anyhow!("{text:?} is not a network such as 10.0.0.0/8 or 2001:db8::/32"))
+}
+
+fn unmapped(net: IpNet) -> IpNet {
+    let IpNet::V6(v6) = net else { return net };
+    let mapped = v6.network().to_ipv4_mapped().zip(v6.prefix_len().checked_sub(96));
+    mapped.and_then(|(ip, length)| Ipv4Net::new(ip, length).ok()).map_or(net, IpNet::V4)
+}
+
+/// Reads a file that should hold one JSON object, and stops early where it does not: a device has no end.
+///
+/// # Errors
+/// It can't be read, does not start as an object, or is larger than any snapshot.
+pub(crate) fn read_snapshot_file(path: &Path) -> Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut bytes = Vec::new();
+    (&mut file).take(HEAD).read_to_end(&mut bytes)?;
+    match bytes.trim_ascii_start().first() {
+        Some(b'{') => {}
+        Some(_) => bail!("not a snapshot: it is not a JSON object"),
+        None => bail!("not a snapshot: it is empty"),
+    }
+    file.take(LARGEST - HEAD).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 >= LARGEST {
+        bail!("not a snapshot: it is larger than {LARGEST} bytes");
+    }
+    Ok(bytes)
 }
 
 /// Reads `350s`, `aws-nat-gateway`, either with `@CIDR`.
@@ -118,6 +149,18 @@ fn catalogue_limit(id: &str) -> Result<IdleLimit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_ipv4_mapped_network_is_the_ipv4_one() {
+        for (text, net) in [
+            ("::ffff:10.2.0.0/112", "10.2.0.0/16"),
+            ("::ffff:10.2.0.2", "10.2.0.2/32"),
+            ("::/0", "::/0"),
+            ("2001:db8::1/32", "2001:db8::/32"),
+        ] {
+            assert_eq!(cidr(text).unwrap().to_string(), net);
+        }
+    }
 
     #[test]
     fn durations_have_units() {

@@ -14,7 +14,7 @@ use stillopen_model::{Gap, Snapshot, diagnose, pair_ends};
 
 use crate::{
     cli::{CheckArgs, FailOn},
-    clock, config,
+    clock, config, input,
     report::{Repeat, Report, json, text, words},
 };
 
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
 /// Of every namespace all connections are read, and the filters hold afterwards: the far end of a
 /// connection is evidence, whoever holds it.
 fn read_host(args: &CheckArgs) -> Result<Snapshot> {
-    let configured = config::limits()?;
+    let configured = config::read()?;
     let namespaces = namespaces(args);
     let all = namespaces == Namespaces::All;
     let request = Request {
@@ -64,7 +64,9 @@ fn read_host(args: &CheckArgs) -> Result<Snapshot> {
         collected.look_again()?;
     }
     let mut snapshot = collected.snapshot;
-    snapshot.limits = args.limits.iter().map(|arg| arg.limit.clone()).chain(configured).collect();
+    snapshot.limits =
+        args.limits.iter().map(|arg| arg.limit.clone()).chain(configured.limits).collect();
+    snapshot.gaps.extend(configured.gaps);
     pair_ends(&mut snapshot);
     if all {
         keep_matching(&mut snapshot, args);
@@ -122,7 +124,7 @@ fn is_root() -> bool {
 /// Loads a snapshot; limits of the command line replace those that it holds.
 fn load(path: &Path, args: &CheckArgs) -> Result<Snapshot> {
     let context = || format!("read snapshot {}", path.display());
-    let file = fs::read(path).with_context(context)?;
+    let file = input::read_snapshot_file(path).with_context(context)?;
     let mut snapshot = Snapshot::from_json(&file).with_context(context)?;
     keep_matching(&mut snapshot, args);
     if !args.limits.is_empty() {
@@ -132,19 +134,30 @@ fn load(path: &Path, args: &CheckArgs) -> Result<Snapshot> {
 }
 
 /// Writes a snapshot beside its place and moves it there: the file is whole or not there, and nobody else
-/// can read it.
+/// can read it. What is not a file (a pipe, `/dev/stdout`) is written to, never replaced, and of a
+/// symbolic link the file that it leads to.
 fn save(snapshot: &Snapshot, path: &Path) -> Result<()> {
     let context = || format!("write snapshot {}", path.display());
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+        let file = fs::OpenOptions::new().write(true).open(path).with_context(context)?;
+        return write_whole(snapshot, file).with_context(context);
+    }
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(context)?;
-    let mut buffered = BufWriter::new(&mut file);
-    snapshot.to_json(&mut buffered).with_context(context)?;
-    writeln!(buffered).and_then(|()| buffered.flush()).with_context(context)?;
-    drop(buffered);
-    file.persist(path).with_context(context)?;
+    let file = tempfile::NamedTempFile::new_in(folder).with_context(context)?;
+    write_whole(snapshot, &file).with_context(context)?;
+    file.persist(&path).map_err(|error| error.error).with_context(context)?;
+    Ok(())
+}
+
+fn write_whole(snapshot: &Snapshot, to: impl io::Write) -> Result<()> {
+    let mut buffered = BufWriter::new(to);
+    snapshot.to_json(&mut buffered)?;
+    writeln!(buffered)?;
+    buffered.flush()?;
     Ok(())
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &LimitsArgs) -> Result<ExitCode> {
 }
 
 fn print_configured(json: bool) -> Result<()> {
-    let limits = config::limits()?;
+    let config::Configured { limits, gaps } = config::read()?;
     if json {
         return print_json(&limits);
     }
@@ -45,6 +45,13 @@ fn print_configured(json: bool) -> Result<()> {
         writeln!(stdout, "No idle limit is configured for this host. Looked for:")?;
         for place in config::places() {
             writeln!(stdout, "  {}", place.display())?;
+        }
+        for gap in &gaps {
+            write!(
+                stdout,
+                "{}",
+                table::wrap(&format!("Not seen: {} ({}).", gap.reason, gap.how), 2)
+            )?;
         }
         writeln!(stdout, "Those of known components:  stillopen limits --catalogue")?;
         return Ok(());

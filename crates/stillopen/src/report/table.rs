@@ -5,6 +5,16 @@ pub(crate) const WIDTH: usize = 100;
 
 const GAP: usize = 2;
 
+/// What others chose (a command's name, an id in a file) does not command the terminal: control characters
+/// and those that turn the direction of writing are shown as `?`.
+pub(crate) fn printable(text: &str) -> String {
+    let shown = |c: char| {
+        let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c.is_control() || turns { '?' } else { c }
+    };
+    text.chars().map(shown).collect()
+}
+
 /// How a column behaves when the table is too wide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shrink {
@@ -145,6 +155,11 @@ mod tests {
         for line in lay_out(&columns, &rows).lines() {
             assert!(line.chars().count() <= WIDTH, "{line}");
         }
+    }
+
+    #[test]
+    fn nothing_that_others_chose_commands_the_terminal() {
+        assert_eq!(printable("a\u{1b}]0;b\u{7}\n\u{202e}ü界"), "a?]0;b???ü界");
     }
 
     #[test]

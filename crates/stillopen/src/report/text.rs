@@ -15,7 +15,7 @@ use super::{
     Report,
     advice::{advice, socket_options},
     headline::{headline, nothing_to_report},
-    table::{self, Column, Shrink, lay_out, wrap},
+    table::{self, Column, Shrink, lay_out, printable, wrap},
     words,
 };
 
@@ -260,11 +260,6 @@ fn who(report: &Report<'_>, c: &Connection) -> String {
         Some(process) => format!("{} ({})", printable(&process.command), process.pid),
         None => "?".into(),
     }
-}
-
-/// A command's name is the program's own choice: control characters do not reach the terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// Which of the common limits would have cut this connection by now.

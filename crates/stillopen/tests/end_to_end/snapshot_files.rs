@@ -109,3 +109,34 @@ fn a_file_that_cannot_be_written_is_an_error_that_names_it() {
         assert!(said.stderr.contains(name), "{}", said.stderr);
     }
 }
+
+#[test]
+fn what_is_not_a_file_is_written_to_and_not_replaced() {
+    let scene = Scene::new();
+    let said = scene.check(&["--save", "/dev/stdout", "--json"]).run();
+    assert_eq!(said.status, 0, "{}", said.stderr);
+    let mut documents = serde_json::Deserializer::from_str(&said.stdout).into_iter::<Value>();
+    let snapshot = documents.next().expect("the snapshot").expect("JSON");
+    assert_eq!(snapshot["schema"], "stillopen.snapshot/1");
+    let stdout = fs::symlink_metadata("/dev/stdout").expect("it is there");
+    assert!(!stdout.is_file(), "a device was replaced");
+}
+
+#[test]
+fn a_link_is_kept_and_its_file_is_written() {
+    let scene = Scene::new();
+    fs::write(scene.path("there.json"), "").expect("a file");
+    std::os::unix::fs::symlink(scene.path("there.json"), scene.path("link.json")).expect("a link");
+    let said = scene.check(&["--save", "link.json"]).run();
+    assert_eq!(said.status, 0, "{}", said.stderr);
+    assert!(fs::symlink_metadata(scene.path("link.json")).expect("it is there").is_symlink());
+    assert!(fs::read_to_string(scene.path("there.json")).expect("text").starts_with('{'));
+}
+
+#[test]
+fn a_device_without_an_end_is_no_snapshot() {
+    let scene = Scene::new();
+    let said = scene.check(&["--from", "/dev/zero"]).run();
+    assert_eq!(said.status, 2);
+    assert!(said.stderr.contains("/dev/zero"), "{}", said.stderr);
+}
