@@ -26,12 +26,11 @@ pub fn probes_possible(c: &Connection) -> Option<u32> {
     let arrived = n.segs_in.saturating_sub(n.data_segs_in);
     let left = n.segs_out.saturating_sub(n.data_segs_out);
 
-    // The connecting end: SYN-ACK in, SYN out. The handshake's ACK is not counted: it may ride on data,
-    // as after connect by MSG_FASTOPEN. The accepting end's socket is made by that ACK, which a listener
-    // with TCP_DEFER_ACCEPT does not count, and its SYN-ACK was sent by the request socket. Who
+    // The connecting end got a SYN-ACK. What it sent of the handshake is not counted: after MSG_FASTOPEN the
+    // SYN may have had data, or the last ACK. The accepting end's socket is made by that ACK, which a
+    // listener with TCP_DEFER_ACCEPT does not count, and its SYN-ACK was sent by the request socket. Who
     // connected is certain only where nothing is in flight (collect reads it off the byte counts).
-    let connected = c.role == Role::Client && n.unacked == 0;
-    let handshake = u32::from(connected);
+    let syn_ack = u32::from(c.role == Role::Client && n.unacked == 0);
 
     // Our last data has been acknowledged and nothing with data has come since: a bare ACK did it, unless
     // it was sent with the SYN or acknowledged by the peer's FIN.
@@ -47,8 +46,8 @@ pub fn probes_possible(c: &Connection) -> Option<u32> {
     // The peer's FIN came in a segment of its own where no data ever came.
     let closed = u32::from(c.state == State::CloseWait && n.data_segs_in == 0);
 
-    let most_in = arrived.saturating_sub(handshake + drawn + closed);
-    let most_out = left.saturating_sub(handshake + owed);
+    let most_in = arrived.saturating_sub(syn_ack + drawn + closed);
+    let most_out = left.saturating_sub(owed);
     let window_updates = n.bytes_received >= WINDOW_UPDATES_FROM;
     Some(if window_updates { most_out } else { most_in.min(most_out) })
 }

@@ -200,6 +200,9 @@ fn fast_open_leaves_room_for_a_probe() {
     // MSG_FASTOPEN without a cookie: the handshake's ACK rode on the request.
     let c = with_counters(asked(1000), |n| (n.segs_in, n.segs_out) = (3, 3));
     assert_eq!(verdict(c, vec![limit(900)]).name(), "unknown");
+    // To a server that takes no data with the SYN: it was sent again, with the handshake's ACK.
+    let c = with_counters(asked(1000), |n| (n.segs_in, n.segs_out, n.data_segs_out) = (3, 3, 2));
+    assert_eq!(verdict(c, vec![limit(900)]).name(), "unknown");
 }
 
 #[test]
