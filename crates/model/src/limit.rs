@@ -47,6 +47,25 @@ pub struct IdleLimit {
 }
 
 impl IdleLimit {
+    /// A limit that means what it says: exact, silent, for every peer, refreshed by any packet.
+    #[must_use]
+    pub fn new(id: String, component: String, idle_timeout: Duration, evidence: Evidence) -> Self {
+        Self {
+            id,
+            component,
+            idle_timeout,
+            client_closed: None,
+            server_closed: None,
+            selector: Selector::default(),
+            refreshed_by: Refresh::default(),
+            slack: TimerSlack::default(),
+            on_expiry: Expiry::default(),
+            client_meets: None,
+            server_meets: None,
+            evidence: vec![evidence],
+        }
+    }
+
     /// How late an expiry after `idle_timeout` may be on this limit's own timer.
     #[must_use]
     pub fn slack_of(&self, idle_timeout: Duration) -> Duration {
@@ -174,6 +193,14 @@ pub struct Evidence {
     /// Where to read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+}
+
+impl Evidence {
+    /// Evidence that needs no date and has no page.
+    #[must_use]
+    pub fn new(source: EvidenceSource, detail: String) -> Self {
+        Self { source, detail, date: None, url: None }
+    }
 }
 
 /// The kinds of evidence, strongest first.

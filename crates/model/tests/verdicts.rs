@@ -17,25 +17,9 @@ fn s(seconds: u64) -> Duration {
 
 /// A limit that the user gave: exact, and for every peer.
 fn limit(idle_timeout_s: u64) -> IdleLimit {
-    IdleLimit {
-        id: format!("user-{idle_timeout_s}s"),
-        component: "given by the user".into(),
-        idle_timeout: s(idle_timeout_s),
-        client_closed: None,
-        server_closed: None,
-        selector: Selector::default(),
-        refreshed_by: Refresh::AnyPacket,
-        slack: TimerSlack::Exact,
-        on_expiry: Expiry::Silent,
-        client_meets: None,
-        server_meets: None,
-        evidence: vec![Evidence {
-            source: EvidenceSource::User,
-            detail: "--limit".into(),
-            date: None,
-            url: None,
-        }],
-    }
+    let evidence = Evidence::new(EvidenceSource::User, "--limit".into());
+    let id = format!("user-{idle_timeout_s}s");
+    IdleLimit::new(id, "given by the user".into(), s(idle_timeout_s), evidence)
 }
 
 /// A client that asked once, `quiet_s` ago, and has no answer.

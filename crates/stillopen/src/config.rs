@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow};
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use stillopen_model::{
-    Direction, Evidence, EvidenceSource, Expiry, Gap, IdleLimit, Refresh, Selector, TimerSlack,
+    Direction, Evidence, EvidenceSource, Expiry, Gap, IdleLimit, Refresh, Selector,
 };
 
 use crate::input;
@@ -105,24 +105,13 @@ fn parse(text: &str, path: &Path) -> Result<Vec<IdleLimit>> {
 
 impl Entry {
     fn into_limit(self, path: &Path) -> IdleLimit {
+        let evidence = Evidence::new(EvidenceSource::ConfigFile, path.display().to_string());
+        let limit = IdleLimit::new(self.name.clone(), self.name, self.idle_timeout, evidence);
         IdleLimit {
-            component: self.name.clone(),
-            id: self.name,
-            idle_timeout: self.idle_timeout,
-            client_closed: None,
-            server_closed: None,
             selector: Selector { peers: self.applies_to, direction: self.direction },
             refreshed_by: self.refreshed_by,
-            slack: TimerSlack::Exact,
             on_expiry: self.on_expiry,
-            client_meets: None,
-            server_meets: None,
-            evidence: vec![Evidence {
-                source: EvidenceSource::ConfigFile,
-                detail: path.display().to_string(),
-                date: None,
-                url: None,
-            }],
+            ..limit
         }
     }
 }

@@ -5,9 +5,7 @@ use std::{fs::File, io::Read as _, net::IpAddr, path::Path, str::FromStr, time::
 use anyhow::{Result, anyhow, bail};
 use ipnet::{IpNet, Ipv4Net};
 use jiff::SignedDuration;
-use stillopen_model::{
-    Catalogue, Evidence, EvidenceSource, Expiry, IdleLimit, Refresh, Selector, TimerSlack,
-};
+use stillopen_model::{Catalogue, Evidence, EvidenceSource, IdleLimit, Selector};
 
 /// The longest idle limit that makes sense: a year.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
@@ -102,34 +100,13 @@ pub(crate) fn limit_arg(text: &str) -> Result<LimitArg> {
     let selector = Selector { peers, ..Selector::default() };
     let starts_as_number = what.starts_with(|c: char| c.is_ascii_digit());
     let limit = if starts_as_number {
-        given_limit(format!("user-{what}"), duration(what)?, text)
+        let evidence = Evidence::new(EvidenceSource::User, format!("--limit {text}"));
+        let component = "given on the command line".to_owned();
+        IdleLimit::new(format!("user-{what}"), component, duration(what)?, evidence)
     } else {
         catalogue_limit(what)?
     };
     Ok(LimitArg { text: text.to_owned(), limit: IdleLimit { selector, ..limit } })
-}
-
-/// A limit that the user gave: exact, silent, refreshed by any packet.
-fn given_limit(id: String, idle_timeout: Duration, text: &str) -> IdleLimit {
-    IdleLimit {
-        id,
-        component: "given on the command line".into(),
-        idle_timeout,
-        client_closed: None,
-        server_closed: None,
-        selector: Selector::default(),
-        refreshed_by: Refresh::AnyPacket,
-        slack: TimerSlack::Exact,
-        on_expiry: Expiry::Silent,
-        client_meets: None,
-        server_meets: None,
-        evidence: vec![Evidence {
-            source: EvidenceSource::User,
-            detail: format!("--limit {text}"),
-            date: None,
-            url: None,
-        }],
-    }
 }
 
 fn catalogue_limit(id: &str) -> Result<IdleLimit> {

@@ -2,14 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Service {
-    Job,
-    Agent,
-}
+use crate::log::{ClientSaw, Event as Name, Record, Service};
 
 /// What happened, for one line; each knows who writes it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,29 +29,6 @@ pub(super) enum Event {
     Failed { queued: Duration, took: Duration, error: &'static str },
 }
 
-#[derive(Serialize)]
-struct Line<'a> {
-    ts: String,
-    service: Service,
-    event: &'static str,
-    id: &'a str,
-    attempt: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    round: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    queued_s: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    took_s: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    silent_s: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client_saw: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'static str>,
-}
-
 /// Both logs as they grow.
 #[derive(Debug)]
 pub(super) struct Logs {
@@ -74,13 +44,12 @@ impl Logs {
 
     pub(super) fn write(&mut self, now: Duration, id: &str, attempt: u32, event: Event) {
         let ts = self.start.saturating_add(now).unwrap_or(self.start);
-        let line = line(format!("{ts:.3}"), id, attempt, event);
-        let log = match line.service {
+        let record = record(ts, id, attempt, event);
+        let log = match record.service {
             Service::Job => &mut self.job,
             Service::Agent => &mut self.agent,
         };
-        // A line of strings and numbers cannot fail to be JSON.
-        log.push_str(&serde_json::to_string(&line).unwrap_or_default());
+        log.push_str(&record.line());
         log.push('\n');
     }
 
@@ -90,72 +59,60 @@ impl Logs {
     }
 }
 
-fn line(ts: String, id: &str, attempt: u32, event: Event) -> Line<'_> {
-    let seconds = |span: Duration| Some((span.as_secs_f64() * 1000.0).round() / 1000.0);
+fn record(ts: jiff::Timestamp, id: &str, attempt: u32, event: Event) -> Record {
     let (service, name) = name(event);
-    let mut line = Line {
-        ts,
-        service,
-        event: name,
-        id,
-        attempt,
-        round: None,
-        queued_s: None,
-        took_s: None,
-        silent_s: None,
-        status: None,
-        client_saw: None,
-        error: None,
-    };
+    let mut record = Record::new(ts, service, name, id, attempt);
     match event {
         Event::Asked | Event::Retry | Event::GaveUp | Event::Received => {}
         Event::Answered { silent } => {
-            line.silent_s = seconds(silent);
-            (line.status, line.client_saw) = (Some(200), Some("answer"));
+            record.silent_s = Some(silent);
+            (record.status, record.client_saw) = (Some(200), Some(ClientSaw::Answer));
         }
         Event::Lost { silent, saw } => {
-            line.silent_s = seconds(silent);
+            record.silent_s = Some(silent);
             let word = word(saw);
-            line.client_saw = Some(word);
-            line.error = (word != saw).then_some(saw);
+            record.client_saw = Some(word);
+            let named = matches!(word, ClientSaw::OwnTimer | ClientSaw::Eof);
+            record.error = (!named).then(|| saw.to_owned());
         }
-        Event::Started { queued } => line.queued_s = seconds(queued),
+        Event::Started { queued } => record.queued_s = Some(queued),
         Event::Round { round, took } => {
-            (line.round, line.took_s) = (Some(round), seconds(took));
+            (record.round, record.took_s) = (Some(round), Some(took));
         }
         Event::Sent { queued, took } => {
-            (line.queued_s, line.took_s) = (seconds(queued), seconds(took));
-            line.status = Some(200);
+            (record.queued_s, record.took_s) = (Some(queued), Some(took));
+            record.status = Some(200);
         }
         Event::Failed { queued, took, error } => {
-            (line.queued_s, line.took_s) = (seconds(queued), seconds(took));
-            line.error = Some(error);
+            (record.queued_s, record.took_s) = (Some(queued), Some(took));
+            record.error = Some(error.to_owned());
         }
     }
-    line
+    record
 }
 
-fn name(event: Event) -> (Service, &'static str) {
+fn name(event: Event) -> (Service, Name) {
     match event {
-        Event::Asked => (Service::Job, "sent"),
-        Event::Answered { .. } => (Service::Job, "received"),
-        Event::Lost { .. } => (Service::Job, "lost"),
-        Event::Retry => (Service::Job, "retry"),
-        Event::GaveUp => (Service::Job, "gave_up"),
-        Event::Received => (Service::Agent, "received"),
-        Event::Started { .. } => (Service::Agent, "started"),
-        Event::Round { .. } => (Service::Agent, "round"),
-        Event::Sent { .. } => (Service::Agent, "sent"),
-        Event::Failed { .. } => (Service::Agent, "failed"),
+        Event::Asked => (Service::Job, Name::Sent),
+        Event::Answered { .. } => (Service::Job, Name::Received),
+        Event::Lost { .. } => (Service::Job, Name::Lost),
+        Event::Retry => (Service::Job, Name::Retry),
+        Event::GaveUp => (Service::Job, Name::GaveUp),
+        Event::Received => (Service::Agent, Name::Received),
+        Event::Started { .. } => (Service::Agent, Name::Started),
+        Event::Round { .. } => (Service::Agent, Name::Round),
+        Event::Sent { .. } => (Service::Agent, Name::Sent),
+        Event::Failed { .. } => (Service::Agent, Name::Failed),
     }
 }
 
 /// What ended the job's wait, in its log's words.
-fn word(saw: &'static str) -> &'static str {
+fn word(saw: &'static str) -> ClientSaw {
     match saw {
-        "own_timer" | "eof" => saw,
-        "ECONNRESET" => "reset",
-        "ECONNREFUSED" => "refused",
-        _ => "error",
+        "own_timer" => ClientSaw::OwnTimer,
+        "eof" => ClientSaw::Eof,
+        "ECONNRESET" => ClientSaw::Reset,
+        "ECONNREFUSED" => ClientSaw::Refused,
+        _ => ClientSaw::Error,
     }
 }
