@@ -12,18 +12,31 @@ pub(crate) struct Tool {
     pub program: &'static str,
     /// The package.
     pub package: &'static str,
+    /// Arguments that it must end well with; empty: that it is there is enough.
+    pub works_with: &'static [&'static str],
 }
 
 /// Network namespaces, veth pairs, routes; `ss`.
-pub(crate) const IP: Tool = Tool { program: "ip", package: "iproute2" };
+pub(crate) const IP: Tool = Tool { program: "ip", package: "iproute2", works_with: &[] };
 /// What `ss` is in too.
-pub(crate) const SS: Tool = Tool { program: "ss", package: "iproute2" };
+pub(crate) const SS: Tool = Tool { program: "ss", package: "iproute2", works_with: &[] };
 /// Clients and servers of the end-to-end tests.
-pub(crate) const PYTHON: Tool = Tool { program: "python3", package: "python3" };
+pub(crate) const PYTHON: Tool = Tool { program: "python3", package: "python3", works_with: &[] };
+/// Where the tests of the job in Python install its library.
+pub(crate) const VENV: Tool = Tool {
+    program: "python3",
+    package: "python3-venv",
+    works_with: &["-c", "import venv, ensurepip"],
+};
+/// Runs a program as another user.
+pub(crate) const SETPRIV: Tool =
+    Tool { program: "setpriv", package: "util-linux", works_with: &[] };
 /// Starts a program in a new namespace.
-pub(crate) const UNSHARE: Tool = Tool { program: "unshare", package: "util-linux" };
+pub(crate) const UNSHARE: Tool =
+    Tool { program: "unshare", package: "util-linux", works_with: &[] };
 /// Starts a program in another process's namespace.
-pub(crate) const NSENTER: Tool = Tool { program: "nsenter", package: "util-linux" };
+pub(crate) const NSENTER: Tool =
+    Tool { program: "nsenter", package: "util-linux", works_with: &[] };
 
 /// Makes sure that these are there: as root on Debian by installing their packages.
 ///
@@ -50,7 +63,7 @@ pub(crate) fn require(tools: &[Tool]) -> Result<()> {
         return Ok(());
     }
     let programs: Vec<_> =
-        tools.iter().filter(|tool| !is_there(tool.program)).map(|tool| tool.program).collect();
+        tools.iter().filter(|tool| !is_usable(tool)).map(|tool| tool.program).collect();
     bail!(
         "{} not found: install {} (Debian: apt-get install {})",
         programs.join(", "),
@@ -62,10 +75,18 @@ pub(crate) fn require(tools: &[Tool]) -> Result<()> {
 /// The packages of those that are not there.
 fn missing(tools: &[Tool]) -> Vec<&'static str> {
     let mut packages: Vec<_> =
-        tools.iter().filter(|tool| !is_there(tool.program)).map(|tool| tool.package).collect();
+        tools.iter().filter(|tool| !is_usable(tool)).map(|tool| tool.package).collect();
     packages.sort_unstable();
     packages.dedup();
     packages
+}
+
+fn is_usable(tool: &Tool) -> bool {
+    let works = || {
+        let output = Command::new(tool.program).args(tool.works_with).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    is_there(tool.program) && (tool.works_with.is_empty() || works())
 }
 
 /// Also where Debian keeps root's programs: an ordinary user's PATH may lack those folders.
