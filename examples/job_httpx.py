@@ -59,7 +59,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--server", type=server, required=True, metavar="HOST:PORT")
     parser.add_argument("--documents", type=pathlib.Path, required=True, metavar="DIR")
-    parser.add_argument("--concurrency", type=positive, default=16, metavar="C")
+    parser.add_argument("--concurrency", type=positive, default=8, metavar="C")
     parser.add_argument("--timeout", type=duration, default=3600.0)
     parser.add_argument("--retry-after", type=duration, default=3600.0)
     parser.add_argument("--max-attempts", type=positive, default=2, metavar="N")

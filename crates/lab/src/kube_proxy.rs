@@ -94,6 +94,14 @@ pub enum KubeProxyError {
         /// The keys that it has.
         keys: String,
     },
+    /// The `ConfigMap` holds something else.
+    #[error(
+        "config.conf in the ConfigMap: expected a KubeProxyConfiguration, found kind {found:?}"
+    )]
+    Inner {
+        /// What it is.
+        found: String,
+    },
     /// Another kind of object.
     #[error(
         "kube-proxy configuration: expected a ConfigMap or a KubeProxyConfiguration, found kind {found:?}"
@@ -117,11 +125,13 @@ pub enum KubeProxyError {
     },
 }
 
+const CONFIGURATION: &str = "KubeProxyConfiguration";
+
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Document {
     kind: String,
-    data: BTreeMap<String, String>,
+    data: BTreeMap<String, Option<String>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -154,14 +164,19 @@ pub fn parse(text: &str) -> Result<KubeProxy, KubeProxyError> {
     let document: Document = yaml("the file", text)?;
     match document.kind.as_str() {
         "ConfigMap" => {
-            let Some(config) = document.data.get(CONFIG_KEY) else {
+            let Some(Some(config)) = document.data.get(CONFIG_KEY) else {
                 let keys: Vec<&str> = document.data.keys().map(String::as_str).collect();
                 let keys = if keys.is_empty() { "none".into() } else { keys.join(", ") };
                 return Err(KubeProxyError::NoConfig { keys });
             };
-            settle(yaml("config.conf in the ConfigMap", config)?)
+            let part = "config.conf in the ConfigMap";
+            let inner: Document = yaml(part, config)?;
+            if config.trim().is_empty() || !["", CONFIGURATION].contains(&inner.kind.as_str()) {
+                return Err(KubeProxyError::Inner { found: inner.kind });
+            }
+            settle(yaml(part, config)?)
         }
-        "KubeProxyConfiguration" => settle(yaml("the file", text)?),
+        CONFIGURATION => settle(yaml("the file", text)?),
         _ => Err(KubeProxyError::Kind { found: document.kind }),
     }
 }

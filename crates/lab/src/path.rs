@@ -34,10 +34,11 @@ impl Path {
         let scenario::Path { profile, kube_proxy, idle_timeout, backends, hz } = &scenario.path;
         let text = match (&options.kube_proxy, &options.profile, kube_proxy) {
             (Some(text), ..) => Some(text.as_str()),
-            (None, None, Some(file)) => Some(
-                crate::embedded::kube_proxy(file)
-                    .ok_or_else(|| RunError::NoKubeProxy(file.clone()))?,
-            ),
+            (None, None, Some(file)) => {
+                let own = options.own_kube_proxy.as_deref();
+                let text = own.or_else(|| crate::embedded::kube_proxy(file));
+                Some(text.ok_or_else(|| RunError::NoKubeProxy(file.clone()))?)
+            }
             _ => None,
         };
         let kube_proxy = text.map(kube_proxy::parse).transpose()?;

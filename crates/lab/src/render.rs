@@ -15,16 +15,22 @@ use crate::{
 /// Columns of the bar that shows a lost request's silence.
 const BAR: usize = 60;
 
-/// The run as asked, and where there is one the run that cures it.
+/// The run as asked, and where there is one the run that cures it. `again`: what `stillopen lab run` was
+/// given, to be repeated in the last line.
 #[must_use]
-pub fn text(scenario: &Scenario, asked: &RunResult, cured: Option<&RunResult>) -> String {
+pub fn text(
+    scenario: &Scenario,
+    asked: &RunResult,
+    cured: Option<&RunResult>,
+    again: &str,
+) -> String {
     let mut out = String::new();
     match &scenario.incident {
         Some(incident) => incident_text(&mut out, incident, asked, cured),
         None => timeline_text(&mut out, asked),
     }
     failures(&mut out, [Some(asked), cured]);
-    closing(&mut out, asked, cured);
+    closing(&mut out, asked, cured, again);
     out
 }
 
@@ -63,19 +69,20 @@ fn answer(out: &mut String, asked: &RunResult, cured: Option<&RunResult>) {
     };
     let told = match (asked.told_at_cut, asked.told_later) {
         (0, 0) => "nobody was told".to_owned(),
-        (cut, 0) => format!("{cut} ends told at the cut"),
-        (0, later) => format!("{later} ends told later"),
-        (cut, later) => format!("{cut} ends told at the cut, {later} later"),
+        (cut, 0) => format!("told at the cut: {cut}"),
+        (0, later) => format!("told later: {later}"),
+        (cut, later) => format!("told at the cut: {cut}, later: {later}"),
     };
     let line = if asked.lost == 0 {
         format!("All {} answers arrived {}", asked.answered, with(asked))
     } else {
         let (lost, attempts, with) = (asked.lost, asked.attempts, with(asked));
-        format!("{lost} of {attempts} answers LOST {with}, {told}")
+        format!("{lost} of {attempts} attempts LOST {with}, {told}")
     };
     let _ = match cured {
         Some(cured) => {
-            writeln!(out, "{line}; {}: {} of {}.", with(cured), cured.lost, cured.attempts)
+            let (lost, attempts) = (cured.lost, cured.attempts);
+            writeln!(out, "{line}; {}: {lost} of {attempts} LOST.", with(cured))
         }
         None => writeln!(out, "{line}."),
     };
@@ -286,24 +293,26 @@ fn failures(out: &mut String, results: [Option<&RunResult>; 2]) {
     }
 }
 
-fn closing(out: &mut String, asked: &RunResult, cured: Option<&RunResult>) {
+fn closing(out: &mut String, asked: &RunResult, cured: Option<&RunResult>, again: &str) {
     let both = asked.virtual_s + cured.map_or(0.0, |cured| cured.virtual_s);
     let wall = asked.wall_s.map(|wall| wall + cured.and_then(|cured| cured.wall_s).unwrap_or(0.0));
     let took = wall.map_or_else(String::new, |wall| format!(" in {wall:.2}s"));
     let virtual_time = human(Duration::from_secs_f64(both));
-    let name = if asked.scenario.is_empty() { "NAME" } else { &asked.scenario };
     let _ = writeln!(
         out,
         "\n{virtual_time} of virtual time{took}, seed {}. This is the model.",
         asked.seed
     );
+    // Where the path is given on the command line already, another ConfigMap would contradict it.
+    let given = ["--kube-proxy-config", "--profile", "--idle-timeout"];
+    let path_given = given.iter().any(|option| again.contains(option));
     let _ = match asked.path.kube_proxy_mode {
-        Some(_) => writeln!(
+        Some(_) if !path_given => writeln!(
             out,
             "Your cluster:  kubectl -n kube-system get cm kube-proxy -o yaml > kube-proxy.yaml\n               \
-             stillopen lab run {name} --kube-proxy-config kube-proxy.yaml"
+             stillopen lab run {again} --kube-proxy-config kube-proxy.yaml"
         ),
-        None => writeln!(out, "All of it:  stillopen lab run {name} --json"),
+        _ => writeln!(out, "All of it:  stillopen lab run {again} --json"),
     };
 }
 
@@ -371,7 +380,7 @@ mod tests {
                     let options = RunOptions { keepalive: cure.keepalive.0, ..options.clone() };
                     run(&scenario, &options).unwrap().result
                 });
-                let text = text(&scenario, &asked, cured.as_ref());
+                let text = text(&scenario, &asked, cured.as_ref(), embedded.id);
                 for line in text.lines() {
                     assert!(line.chars().count() <= 100, "{}: {line}", embedded.id);
                 }

@@ -6,6 +6,7 @@ use stillopen_model::KeepaliveValues;
 
 use crate::{
     kube_proxy::KubeProxyError,
+    middlebox::Profile,
     path::Path,
     result::{Outcome, PathResult, RunResult},
     scenario::{Bounds, Scenario, Totals},
@@ -21,6 +22,9 @@ pub struct RunOptions {
     pub keepalive: Option<KeepaliveValues>,
     /// The text of another kube-proxy `ConfigMap` than the scenario's.
     pub kube_proxy: Option<String>,
+    /// The text of the `ConfigMap` that the scenario itself names, where that is not one that comes with the
+    /// program.
+    pub own_kube_proxy: Option<String>,
     /// Another profile than the scenario's.
     pub profile: Option<String>,
     /// Another idle timeout than the scenario's.
@@ -51,10 +55,10 @@ pub enum RunError {
     #[error(transparent)]
     KubeProxy(#[from] KubeProxyError),
     /// The scenario names a kube-proxy configuration that is not there.
-    #[error("kube-proxy configuration {0:?} is not among the scenarios; give the text of one")]
+    #[error("kube-proxy configuration {0:?}, which the scenario names, is not there")]
     NoKubeProxy(String),
     /// No such profile.
-    #[error("profile {0:?} is not known")]
+    #[error("profile {0:?} is not one of: {known}", known = Profile::names().join(", "))]
     Profile(String),
 }
 
@@ -108,12 +112,16 @@ fn failed_totals(totals: &Totals, result: &RunResult) -> Vec<String> {
     failed.collect()
 }
 
-/// Whatever the options: an attempt is lost exactly when its entry died before its answer.
+/// Whatever the options: an attempt is lost exactly when its entry died before its answer, or when the job
+/// would not wait for it.
 fn unexplained(result: &RunResult) -> Vec<String> {
     let odd = result
         .per_attempt
         .iter()
-        .filter(|attempt| (attempt.outcome == Outcome::Lost) != attempt.entry_lived_s.is_some());
+        .filter(|attempt| (attempt.outcome == Outcome::Lost) != attempt.entry_lived_s.is_some())
+        .filter(|attempt| {
+            attempt.outcome == Outcome::Answered || attempt.client_saw != "own_timer"
+        });
     odd.map(|attempt| {
         let (id, number, outcome) = (&attempt.id, attempt.attempt, attempt.outcome);
         format!("{id} attempt {number}: {outcome:?}, entry lived {:?}", attempt.entry_lived_s)

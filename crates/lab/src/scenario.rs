@@ -293,6 +293,9 @@ pub enum ScenarioError {
     Sense(String),
 }
 
+/// More than any request or answer that is worth simulating segment by segment.
+const MOST_BYTES: usize = 10 << 20;
+
 impl Scenario {
     /// Reads a scenario file.
     ///
@@ -322,6 +325,9 @@ impl Scenario {
             return Err("path.hz is not 1 to 1000000".into());
         }
         match (&self.incident, self.timeline.is_empty(), self.watch) {
+            (Some(_), ..) if !self.expect.is_empty() => {
+                Err("expect is of a timeline; an incident has totals".into())
+            }
             (Some(incident), true, None) => incident.check(),
             (None, false, Some(_)) => self.check_timeline(),
             (None, false, None) => Err("a timeline needs watch".into()),
@@ -343,6 +349,9 @@ impl Scenario {
                     ));
                 }
                 Does::Connect => connections += 1,
+                Does::Send { bytes } if bytes > MOST_BYTES => {
+                    return Err(format!("step {number}: sends more than {MOST_BYTES} bytes"));
+                }
                 Does::SetIdleTimeout { .. } if of_path => {}
                 Does::SetIdleTimeout { .. } => {
                     return Err(format!("step {number}: only the path has an idle_timeout"));
@@ -377,6 +386,11 @@ impl Incident {
         ];
         if let Some((what, _)) = positive.iter().find(|(_, value)| *value == 0) {
             return Err(format!("incident: {what} is zero"));
+        }
+        if self.document_bytes > MOST_BYTES || self.answer_bytes > MOST_BYTES {
+            return Err(format!(
+                "incident: document_bytes and answer_bytes are at most {MOST_BYTES}"
+            ));
         }
         // Ephemeral ports: every attempt has one of its own.
         if u64::from(self.documents) * u64::from(self.job.max_attempts) > 20_000 {

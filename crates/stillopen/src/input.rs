@@ -15,6 +15,9 @@ const HEAD: u64 = 4096;
 /// Larger than a snapshot of a million connections, with room.
 const LARGEST: u64 = 4 << 30;
 
+/// Larger than any text that a person writes.
+const LARGEST_TEXT: u64 = 16 << 20;
+
 /// A value of `--limit`.
 #[derive(Debug, Clone)]
 pub struct LimitArg {
@@ -88,6 +91,29 @@ pub(crate) fn read_snapshot_file(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Reads a text file that a person wrote: a scenario, a configuration.
+///
+/// # Errors
+/// It can't be read, is not UTF-8, or is larger than any such file.
+pub(crate) fn read_text(path: &Path) -> Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(LARGEST_TEXT).read_to_string(&mut text)?;
+    if text.len() as u64 == LARGEST_TEXT {
+        bail!("it is larger than {LARGEST_TEXT} bytes");
+    }
+    Ok(text)
+}
+
+/// A word for a POSIX shell.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 /// Reads `350s`, `aws-nat-gateway`, either with `@CIDR`.
 ///
 /// # Errors
@@ -150,6 +176,15 @@ mod tests {
             ["", "900", "0s", "-5s", "d", "5dd", "xd", "9999999999999999999d", "400d", "5 bananas"]
         {
             assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_command_to_paste_is_quoted_for_the_shell() {
+        for (word, shell) in
+            [("900s@10.0.0.0/8", "900s@10.0.0.0/8"), ("a b", "'a b'"), ("it's", r"'it'\''s'")]
+        {
+            assert_eq!(quoted(word), shell);
         }
     }
 }

@@ -418,7 +418,9 @@ fn summarise(result: &mut RunResult) {
     let of = |outcome| result.per_attempt.iter().filter(move |a| a.outcome == outcome);
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let (answered, lost) = (of(Outcome::Answered).count(), of(Outcome::Lost).count());
-    let wasted = of(Outcome::Lost).filter_map(|attempt| attempt.agent_took_s).sum();
+    // The sum of nothing is -0.0.
+    let wasted =
+        of(Outcome::Lost).filter_map(|attempt| attempt.agent_took_s).fold(0.0, |a, b| a + b);
     let probes = result.per_attempt.iter().map(|attempt| attempt.probes);
     let probes = [probes.clone().min().unwrap_or(0), probes.max().unwrap_or(0)];
     (result.answered, result.lost) = (number(answered), number(lost));

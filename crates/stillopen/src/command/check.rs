@@ -14,7 +14,8 @@ use stillopen_model::{Gap, Snapshot, diagnose, pair_ends};
 
 use crate::{
     cli::{CheckArgs, FailOn},
-    clock, config, input,
+    clock, config,
+    input::{self, quoted},
     report::{Repeat, Report, json, text, words},
 };
 
@@ -93,6 +94,9 @@ fn filter(args: &CheckArgs) -> Filter {
 /// Leaves out what the filters of the command line do not name. A process is named by either end.
 fn keep_matching(snapshot: &mut Snapshot, args: &CheckArgs) {
     let filter = filter(args);
+    if filter == Filter::default() {
+        return;
+    }
     let processes = std::mem::take(&mut snapshot.processes);
     let pid_of = |owner: Option<u32>| Some(processes.get(owner? as usize)?.pid);
     snapshot.connections.retain(|c| {
@@ -203,29 +207,5 @@ fn repeat(args: &CheckArgs) -> Repeat {
         filtered: args.pid.is_some() || !args.ports.is_empty() || !args.peers.is_empty(),
         sampled: args.sample.is_some(),
         horizon: args.horizon,
-    }
-}
-
-/// A word for a POSIX shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_to_paste_is_quoted_for_the_shell() {
-        for (word, shell) in
-            [("900s@10.0.0.0/8", "900s@10.0.0.0/8"), ("a b", "'a b'"), ("it's", r"'it'\''s'")]
-        {
-            assert_eq!(quoted(word), shell);
-        }
     }
 }

@@ -6,8 +6,8 @@ use stillopen_model::{KeepaliveValues, Missing, Remedy, Verdict, probes_possible
 
 use super::{Proposal, Repeat, Report, table::wrap, words};
 
-/// What to do, with what it would lead to; the last line is a command.
-pub(super) fn advice(report: &Report<'_>, text: &mut String) -> fmt::Result {
+/// What to do, with what it would lead to; the last line is a command. `listed`: the rows of the table.
+pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) -> fmt::Result {
     for Proposal { planned, predicted } in &report.proposals {
         // What else can be done stands below its finding.
         let Remedy::EnableKeepalive(values) = planned.remedy else { continue };
@@ -31,7 +31,7 @@ pub(super) fn advice(report: &Report<'_>, text: &mut String) -> fmt::Result {
         );
         text.push_str(&wrap(&line, 4));
     }
-    let peer_may_probe = report.rows.iter().any(|&row| {
+    let peer_may_probe = listed.iter().any(|&row| {
         let (c, d) = report.row(row);
         match d.verdict {
             Verdict::Unknown { missing } => missing == Missing::PeerKeepalive,

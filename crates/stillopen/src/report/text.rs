@@ -119,7 +119,7 @@ fn with_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result
     limits(report, text);
     findings(report, text);
     left_out_and_gaps(report, text)?;
-    advice(report, text)
+    advice(report, &rows, text)
 }
 
 /// Says of a saved snapshot that it is one, and when it was taken.

@@ -136,3 +136,41 @@ fn bad_input_is_status_2_and_named() {
         assert!(stderr.contains(named), "{args:?}: {stderr}");
     }
 }
+
+#[test]
+fn a_scenario_file_has_the_config_map_beside_it() {
+    let folder = tempdir().unwrap();
+    let shipped =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/llm-agent-behind-ipvs.toml");
+    let file = folder.path().join("mine.toml");
+    std::fs::copy(shipped, &file).unwrap();
+    std::fs::create_dir(folder.path().join("llm-agent-behind-ipvs")).unwrap();
+    let config = config_map("mode: ipvs\nipvs:\n  tcpTimeout: 350s");
+    let beside = folder.path().join("llm-agent-behind-ipvs/kube-proxy.yaml");
+    std::fs::write(&beside, config).unwrap();
+    let (_, stdout, _) = output(&["lab", "run", "--json", file.to_str().unwrap()]);
+    let run: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(run["path"]["idle_timeout_s"], 350.0);
+
+    std::fs::remove_file(beside).unwrap();
+    let (status, _, stderr) = output(&["lab", "run", file.to_str().unwrap()]);
+    assert_eq!(status, 2);
+    assert!(stderr.contains("kube-proxy.yaml"), "{stderr}");
+}
+
+#[test]
+fn the_last_line_repeats_what_was_asked() {
+    let args = ["half-close", "--seed", "3", "--ipv6"];
+    let (_, stdout, _) = output(&[&["lab", "run"], &args[..]].concat());
+    let command = format!("stillopen lab run {} --json", args.join(" "));
+    assert!(stdout.trim_end().ends_with(&command), "{stdout}");
+}
+
+#[test]
+fn a_device_without_an_end_is_no_input() {
+    for args in [&["/dev/zero"][..], &["--kube-proxy-config", "/dev/zero"]] {
+        let (status, _, stderr) = output(&[&["lab", "run"], args].concat());
+        assert_eq!(status, 2);
+        assert!(stderr.contains("/dev/zero"), "{stderr}");
+    }
+}

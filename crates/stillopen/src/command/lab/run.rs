@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{self, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -17,7 +17,12 @@ use stillopen_lab::{
 };
 use stillopen_model::KeepaliveValues;
 
-use crate::{cli::lab::RunArgs, clock};
+use crate::{
+    cli::lab::RunArgs,
+    clock,
+    input::{self, quoted},
+    report::{table::printable, words::limit_time},
+};
 
 const SCHEMA: &str = "stillopen.lab-run/1";
 
@@ -30,9 +35,10 @@ struct Document<'a> {
 
 /// Status 0: the expectations hold; 1: one fails.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
-    let (id, text) = load(&args.scenario)?;
+    let Loaded { id, text, folder } = load(&args.scenario)?;
     let scenario = Scenario::parse(&text).with_context(|| format!("read scenario {id}"))?;
-    let options = options(args, id)?;
+    let own_kube_proxy = own_kube_proxy(&scenario, folder.as_deref())?;
+    let options = RunOptions { own_kube_proxy, ..options(args, id)? };
     let asked = timed(&scenario, &options)?;
     if let Some(folder) = &args.out {
         write_logs(&asked, folder)?;
@@ -52,7 +58,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
         None => None,
     };
     let cured = cured.map(|run| run.result);
-    write!(stdout, "{}", render::text(&scenario, &asked.result, cured.as_ref()))?;
+    let text = render::text(&scenario, &asked.result, cured.as_ref(), &again(args));
+    for line in text.lines() {
+        // The file's sentences are its author's.
+        writeln!(stdout, "{}", printable(line))?;
+    }
     let results: Vec<&RunResult> = std::iter::once(&asked.result).chain(&cured).collect();
     Ok(status(&results))
 }
@@ -61,24 +71,59 @@ fn status(results: &[&RunResult]) -> ExitCode {
     ExitCode::from(u8::from(results.iter().any(|result| !result.failures.is_empty())))
 }
 
-/// The id and the text of a scenario that comes with the program, or of a file.
-fn load(name: &str) -> Result<(String, String)> {
+/// A scenario's id and text, and where it is a file, its folder.
+struct Loaded {
+    id: String,
+    text: String,
+    folder: Option<PathBuf>,
+}
+
+/// A scenario that comes with the program, or a file.
+fn load(name: &str) -> Result<Loaded> {
     if let Some(scenario) = embedded::scenario(name) {
-        return Ok((scenario.id.to_owned(), scenario.text.to_owned()));
+        return Ok(Loaded { id: name.to_owned(), text: scenario.text.to_owned(), folder: None });
     }
     let path = Path::new(name);
     let is_file = path.extension().is_some_and(|ending| ending == "toml") || name.contains('/');
     if !is_file {
         bail!("{name:?} is neither a scenario (stillopen lab list) nor the path of a .toml file");
     }
-    let text = fs::read_to_string(path).with_context(|| format!("read scenario {name}"))?;
+    let text = input::read_text(path).with_context(|| format!("read scenario {name}"))?;
     let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Ok((id, text))
+    Ok(Loaded { id, text, folder: path.parent().map(Path::to_owned) })
+}
+
+/// The `ConfigMap` that a scenario's file names, which stands beside it.
+fn own_kube_proxy(scenario: &Scenario, folder: Option<&Path>) -> Result<Option<String>> {
+    let (Some(folder), Some(name)) = (folder, &scenario.path.kube_proxy) else { return Ok(None) };
+    let path = folder.join(name);
+    let text = input::read_text(&path)
+        .with_context(|| format!("read kube-proxy configuration {}", path.display()))?;
+    Ok(Some(text))
+}
+
+/// What this run was given, for the command that the last line shows.
+fn again(args: &RunArgs) -> String {
+    let mut words = vec![quoted(&args.scenario)];
+    let mut add = |option: &str, value: Option<String>| {
+        words.extend(value.map(|value| format!("{option} {}", quoted(&value))));
+    };
+    add("--keepalive", args.keepalive.map(|values| values.to_string()));
+    let file = args.kube_proxy_config.as_deref();
+    add("--kube-proxy-config", file.map(|path| path.to_string_lossy().into_owned()));
+    add("--profile", args.profile.clone());
+    add("--idle-timeout", args.idle_timeout.map(limit_time));
+    add("--seed", args.seed.map(|seed| seed.to_string()));
+    add("--hz", args.hz.map(|hz| hz.to_string()));
+    if args.ipv6 {
+        words.push("--ipv6".into());
+    }
+    words.join(" ")
 }
 
 fn options(args: &RunArgs, scenario: String) -> Result<RunOptions> {
     let kube_proxy = args.kube_proxy_config.as_deref().map(|path| {
-        fs::read_to_string(path)
+        input::read_text(path)
             .with_context(|| format!("read kube-proxy configuration {}", path.display()))
     });
     Ok(RunOptions {
@@ -86,6 +131,7 @@ fn options(args: &RunArgs, scenario: String) -> Result<RunOptions> {
         keepalive: args.keepalive,
         kube_proxy: kube_proxy.transpose()?,
         profile: args.profile.clone(),
+        own_kube_proxy: None,
         idle_timeout: args.idle_timeout,
         seed: args.seed,
         hz: args.hz,
