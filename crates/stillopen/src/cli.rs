@@ -34,7 +34,7 @@ Something between a client and a server (a Kubernetes node's IPVS table, a NAT g
 balancer, a firewall) forgets a connection that carries no packet for some minutes, and tells nobody. \
 Both ends still say ESTABLISHED; the answer is sent and never arrives.
 
-Nothing on this host is changed by any of these commands.";
+None of these commands changes a connection, a program or a setting of this host.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
