@@ -415,7 +415,7 @@ impl<'a> Context<'a> {
             return;
         };
         self.keepalive_findings(c, verdict, limit, findings);
-        let timeout = limit.idle_timeout;
+        let timeout = limit.timeout_of(c);
         findings.insert_if(
             waits && timer(TimerKind::Answer).is_some_and(|after| after < timeout),
             Finding::ProgramTimer,
@@ -454,9 +454,9 @@ impl<'a> Context<'a> {
         let own = c.keepalive.on_values();
         let far = c.far_end.as_deref().and_then(|far| far.keepalive.on_values());
         let survives =
-            |values: KeepaliveValues| values.lost_probes_survived(limit.idle_timeout, self.hz);
+            |values: KeepaliveValues| values.lost_probes_survived(limit.timeout_of(c), self.hz);
         if let Some(values) = own {
-            let equals = |value: Duration| on_path().any(|limit| limit.idle_timeout == value);
+            let equals = |value: Duration| on_path().any(|limit| limit.timeout_of(c) == value);
             findings
                 .insert_if(equals(values.idle) || equals(values.interval), Finding::EqualsTimer);
         }
@@ -533,7 +533,7 @@ fn under_payload_only(c: &Connection, limit: &IdleLimit, timeout: Duration) -> V
 fn only_what_is_known(limit: &IdleLimit, c: &Connection, verdict: Verdict) -> Verdict {
     let payload_counts = limit.refreshed_by == Refresh::Unknown
         && (matches!(verdict, Verdict::Safe { .. })
-            || c.payload_quiet().is_some_and(|quiet| quiet > limit.idle_timeout));
+            || c.payload_quiet().is_some_and(|quiet| quiet > limit.timeout_of(c)));
     match verdict {
         Verdict::Cut { .. } if limit.on_expiry == Expiry::Unknown => {
             Verdict::Unknown { missing: Missing::Expiry }

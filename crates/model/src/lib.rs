@@ -35,7 +35,6 @@ pub use limit::{
     Direction, Evidence, EvidenceSource, Expiry, IdleLimit, Miss, Refresh, Selector, TimerSlack,
 };
 pub use pair::pair_ends;
-pub use path::timeout_in_state;
 pub use peer::{probes_needed, probes_possible};
 pub use plan::{DEFAULT_KEEPALIVE, Planned, Remedy, plan, predict, recommended_keepalive};
 pub use program::{ProgramTimer, TimerKind, program_timers};

@@ -35,7 +35,7 @@ pub(crate) fn limits_of<'a>(
 /// The idle timeout of `limit` for the state that `c` is in; `None`: it is half-closed, and what the
 /// limit does then is not known.
 #[must_use]
-pub fn timeout_in_state(c: &Connection, limit: &IdleLimit) -> Option<Duration> {
+pub(crate) fn timeout_in_state(c: &Connection, limit: &IdleLimit) -> Option<Duration> {
     let this_end_closed = match c.state {
         State::Established | State::SynSent => return Some(limit.idle_timeout),
         State::FinWait1 | State::FinWait2 => true,
@@ -45,5 +45,14 @@ pub fn timeout_in_state(c: &Connection, limit: &IdleLimit) -> Option<Duration> {
         (Role::Client, true) | (Role::Server, false) => limit.client_closed,
         (Role::Client, false) | (Role::Server, true) => limit.server_closed,
         (Role::Unknown, _) => limit.client_closed.zip(limit.server_closed).map(|(c, s)| c.min(s)),
+    }
+}
+
+impl IdleLimit {
+    /// The idle timeout for the state that `c` is in; that of an established connection where the one for a
+    /// half-closed is not known.
+    #[must_use]
+    pub fn timeout_of(&self, c: &Connection) -> Duration {
+        timeout_in_state(c, self).unwrap_or(self.idle_timeout)
     }
 }

@@ -259,6 +259,17 @@ fn a_limit_that_names_the_other_end_counts_where_both_are_seen() {
 }
 
 #[test]
+fn the_margin_of_a_half_closed_connection_is_under_its_own_timeout() {
+    let ipvs = IdleLimit { client_closed: Some(s(60)), server_closed: Some(s(120)), ..limit(900) };
+    let open = with_keepalive(asked(10), "40/20/3");
+    let closed = Connection { state: State::FinWait2, ..open.clone() };
+    for (c, thin) in [(open, false), (closed, true)] {
+        let findings = one(c, vec![ipvs.clone()]).findings;
+        assert_eq!(findings.contains(Finding::KeepaliveThinMargin), thin);
+    }
+}
+
+#[test]
 fn a_half_closed_connection_is_not_safe_under_a_limit_that_is_not_known() {
     let ipvs = IdleLimit { client_closed: Some(s(60)), server_closed: Some(s(120)), ..limit(900) };
     let c = Connection { state: State::FinWait2, ..with_keepalive(asked(10), "40/10/3") };

@@ -134,7 +134,7 @@ impl<'a> Row<'a> {
             margin_s: margin.map(seconds),
             limit: words::limit(snapshot, d).map(|limit| LimitRow {
                 id: &limit.id,
-                idle_timeout_s: seconds(words::timeout(c, limit)),
+                idle_timeout_s: seconds(limit.timeout_of(c)),
             }),
             findings: d.findings,
             because: words::because(snapshot, c, d),

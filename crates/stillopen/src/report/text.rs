@@ -236,9 +236,7 @@ fn table(report: &Report<'_>, rows: &[u32], last: Last) -> String {
         cells.push(c.peer.to_string());
         if several_limits {
             let limit = words::limit(report.snapshot, d);
-            cells.push(
-                limit.map_or_else(|| "-".into(), |l| words::limit_time(words::timeout(c, l))),
-            );
+            cells.push(limit.map_or_else(|| "-".into(), |l| words::limit_time(l.timeout_of(c))));
         }
         cells.push(match last {
             Last::Verdict => words::verdict(report.snapshot, c, d),

@@ -5,7 +5,6 @@ use std::time::Duration;
 use stillopen_model::{
     Connection, Diagnosis, Finding, IdleLimit, Keepalive, KeepaliveTimes, Missing, OnHost, Refresh,
     Seconds, Snapshot, State, Timer, Verdict, Waiting, human, probes_needed, probes_possible,
-    timeout_in_state,
 };
 
 /// `60/30/3`, `off`, `on, values ?`; a value that is not known is `?`.
@@ -58,7 +57,7 @@ pub(crate) fn verdict(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> Str
         Verdict::Safe { margin: None } => "safe, ends on this host".into(),
         Verdict::Safe { margin: Some(margin) } => format!("safe by {}", human(margin)),
         Verdict::AtRisk { cut_in } => {
-            let slack = limit(snapshot, d).map(|l| l.slack_of(timeout(c, l))).unwrap_or_default();
+            let slack = limit(snapshot, d).map(|l| l.slack_of(l.timeout_of(c))).unwrap_or_default();
             if slack.is_zero() {
                 format!("cut in {}", human(cut_in))
             } else {
@@ -68,11 +67,6 @@ pub(crate) fn verdict(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> Str
         Verdict::Cut { proof } => format!("CUT, {}", proof.name()),
         Verdict::Unknown { missing } => format!("unknown: {}", missing_cell(missing)),
     }
-}
-
-/// The idle timeout of a limit for the state of a connection.
-pub(crate) fn timeout(c: &Connection, limit: &IdleLimit) -> Duration {
-    timeout_in_state(c, limit).unwrap_or(limit.idle_timeout)
 }
 
 fn missing_cell(missing: Missing) -> &'static str {
@@ -98,7 +92,7 @@ pub(crate) fn limit<'a>(snapshot: &'a Snapshot, d: &Diagnosis) -> Option<&'a Idl
 /// Why the verdict is what it is, in one sentence with its evidence.
 pub(crate) fn because(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> String {
     let quiet = human(c.quiet().unwrap_or_default());
-    let time = limit(snapshot, d).map(|l| limit_time(timeout(c, l))).unwrap_or_default();
+    let time = limit(snapshot, d).map(|l| limit_time(l.timeout_of(c))).unwrap_or_default();
     let time = if c.is_half_closed() { format!("{time} for a half-closed one") } else { time };
     match d.verdict {
         Verdict::Safe { margin: None } => safe_on_host(snapshot, c),
@@ -176,7 +170,7 @@ fn at_risk(snapshot: &Snapshot, c: &Connection, d: &Diagnosis, quiet: &str, time
 
 fn cut(snapshot: &Snapshot, c: &Connection, d: &Diagnosis, quiet: &str, time: &str) -> String {
     let Some(limit) = limit(snapshot, d) else { return String::new() };
-    let timeout = timeout(c, limit);
+    let timeout = limit.timeout_of(c);
     let slack = limit.slack_of(timeout);
     let lifetime = timeout + slack;
     let time = if slack.is_zero() {
