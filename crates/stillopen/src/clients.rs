@@ -32,6 +32,10 @@ pub struct About {
     /// The version that the tests run; `None`: untested.
     #[serde(default)]
     pub tested: Option<String>,
+    /// What its sockets have without the snippet, where a test has read it: `off`, `60/30/3`, or `kernel`
+    /// where it is on with the kernel's times.
+    #[serde(default)]
+    pub by_default: Option<String>,
     /// Where its options are documented.
     pub sources: Vec<String>,
     /// What surprises its users, a sentence each.

@@ -64,6 +64,7 @@ struct AboutClient<'a> {
     title: &'a str,
     needs: &'a str,
     tested: Option<&'a str>,
+    by_default: Option<&'a str>,
     language: &'a str,
 }
 
@@ -144,6 +145,7 @@ impl<'a> AboutClient<'a> {
             title: &client.about.title,
             needs: &client.about.needs,
             tested: client.about.tested.as_deref(),
+            by_default: client.about.by_default.as_deref(),
             language: client.language,
         }
     }

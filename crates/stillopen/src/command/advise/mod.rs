@@ -104,7 +104,10 @@ struct Setting {
 impl Setting {
     fn new(client: &'static Client, assessment: &Assessment) -> Result<Self> {
         let Some(values) = assessment.values else {
-            bail!("{} To see the snippet all the same, give --keepalive.", text::headline(assessment));
+            bail!(
+                "{} To see the snippet all the same, give --keepalive.",
+                text::headline(assessment)
+            );
         };
         let in_force = client.in_force(values);
         let judgement = assessment

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use stillopen_model::{
-    Catalogue, Cost, EvidenceSource, IdleLimit, Judgement, KeepaliveValues, PROBE_BYTES_IPV4, PROBE_BYTES_IPV6,
-    human,
+    Catalogue, Cost, EvidenceSource, IdleLimit, Judgement, KeepaliveValues, PROBE_BYTES_IPV4,
+    PROBE_BYTES_IPV6, human,
 };
 
 use super::{
@@ -159,12 +159,12 @@ fn details(assessment: &Assessment, values: KeepaliveValues, text: &mut String) 
     if let Some(tightest) = assessment.tightest() {
         let judged = judged(std::slice::from_ref(tightest), values).next();
         let survived = judged.and_then(|judged| judged.lost_probes_survived);
-        let survives = match survived {
+        let in_a_row = match survived {
             None => "not even a quiet connection without loss".to_owned(),
             Some(0) => "no lost probe".to_owned(),
             Some(n) => format!("{} in a row", words::plural(n as usize, "lost probe")),
         };
-        row("Survives", &survives);
+        row("Survives", &in_a_row);
     }
     row(
         "Dead peer",
@@ -319,6 +319,14 @@ pub(super) fn client(setting: &Setting, assessment: &Assessment, repeat: &Repeat
     text.push('\n');
     text.push_str(snippet);
     text.push('\n');
+    if let Some(by_default) = about.by_default.as_deref() {
+        let what = match by_default {
+            "off" => "keepalive is off",
+            "kernel" => "it is on with the kernel's times, 7200/75/9 if nobody changed them",
+            values => values,
+        };
+        text.push_str(&wrap_row("Without it", what));
+    }
     if *in_force != values {
         text.push_str(&wrap_row(
             "In force",
