@@ -4,17 +4,14 @@ use anyhow::Result;
 
 use crate::{
     sh,
-    tools::{
-        self, CURL, IP, JAVAC, NODE, NPM, PGJDBC, PYTHON, SETPRIV, SYSCTL, Tool, UNSHARE, VENV,
-    },
+    tools::{self, CURL, IP, JAVAC, PGJDBC, PYTHON, SETPRIV, SYSCTL, Tool, UNSHARE, VENV},
 };
 
 /// What still has to compile where there is no Linux.
 const PORTABLE: [&str; 4] = ["stillopen-model", "stillopen-collect", "stillopen-lab", "stillopen"];
 
 /// What the tests call.
-const TOOLS: [Tool; 11] =
-    [IP, PYTHON, VENV, SETPRIV, UNSHARE, CURL, NODE, NPM, JAVAC, PGJDBC, SYSCTL];
+const TOOLS: [Tool; 9] = [IP, PYTHON, VENV, SETPRIV, UNSHARE, CURL, JAVAC, PGJDBC, SYSCTL];
 
 pub(crate) fn run() -> Result<()> {
     tools::require(&TOOLS)?;

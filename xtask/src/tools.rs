@@ -41,10 +41,6 @@ pub(crate) const NSENTER: Tool =
 /// One of the clients that `advise` has a snippet for; so are the next ones.
 pub(crate) const CURL: Tool = Tool { program: "curl", package: "curl", works_with: &[] };
 /// See [`CURL`].
-pub(crate) const NODE: Tool = Tool { program: "node", package: "nodejs", works_with: &[] };
-/// Installs what Node.js's snippets need.
-pub(crate) const NPM: Tool = Tool { program: "npm", package: "npm", works_with: &[] };
-/// See [`CURL`].
 pub(crate) const JAVAC: Tool =
     Tool { program: "javac", package: "default-jdk-headless", works_with: &[] };
 /// `PostgreSQL`'s driver for Java, where `tests/clients` looks for it.

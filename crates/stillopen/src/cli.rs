@@ -181,8 +181,7 @@ Examples:
   stillopen advise --client httpx                          how to set them: code to paste
   stillopen advise --client list                           the clients
 
-Exit status: 0, or 1 where the values of --keepalive can't keep a connection open: they come too late, or
-the limit counts payload only; 2 error.";
+Exit status: 0; 1 the values of --keepalive come too late, or a limit counts payload only; 2 error.";
 
 /// Runs the command that the process was started with.
 ///

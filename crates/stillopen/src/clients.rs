@@ -1,7 +1,8 @@
 //! How to set TCP keepalive in the clients that people use: each is a data file and a snippet of `clients/`.
 //!
-//! A snippet has `@idle@`, `@interval@` (seconds), `@count@` and `@idle_ms@` where the values go. What is
-//! marked as tested is run by `tests/clients`, which reads the socket's options back.
+//! A snippet has `@idle@`, `@interval@` (seconds), `@count@`, `@idle_ms@` (milliseconds) and `@dead_peer@`
+//! (seconds until a dead peer is noticed) where the values go. What is marked as tested is run by
+//! `tests/clients`, which reads the socket's options back.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -150,6 +151,7 @@ impl Client {
         self.snippet
             .replace("@idle@", &idle.as_secs().to_string())
             .replace("@idle_ms@", &idle.as_millis().to_string())
+            .replace("@dead_peer@", &values.dead_peer_after().as_secs().to_string())
             .replace("@interval@", &interval.as_secs().to_string())
             .replace("@count@", &count.to_string())
     }
@@ -209,7 +211,7 @@ mod tests {
             assert!(!snippet.contains('@') || client.id == "jdbc", "{}", client.id);
             assert!(snippet.ends_with('\n'), "{}", client.id);
             for line in snippet.lines() {
-                assert!(line.replace('\t', "    ").chars().count() <= 120, "{}: {line}", client.id);
+                assert!(line.replace('\t', "    ").chars().count() <= 100, "{}: {line}", client.id);
             }
             if client.id != "jdbc" {
                 assert!(snippet.contains("1201"), "{}", client.id);

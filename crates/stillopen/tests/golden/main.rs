@@ -41,8 +41,28 @@ const REPORTS: [Output; 11] = [
     output("nothing_left", &["check", "--from", "laptop.json", "--port", "9"], 0),
 ];
 
+/// What `advise` says, held to the same.
+const ADVICE: [Output; 12] = [
+    output("advise", &["advise"], 0),
+    output("advise_nat", &["advise", "--limit", "aws-nat-gateway", "--connections", "50000"], 0),
+    output(
+        "advise_mixed",
+        &["advise", "--limit", "aws-alb", "--limit", "kubernetes-ipvs@10.96.0.0/12"],
+        0,
+    ),
+    output("advise_payload_only", &["advise", "--limit", "aws-alb"], 0),
+    output("advise_disputed", &["advise", "--limit", "docker-desktop-vpnkit"], 0),
+    output("advise_impossible", &["advise", "--limit", "1s"], 0),
+    Output { name: "advise_configured", folder: "configured", args: &["advise"], status: 0 },
+    output("advise_too_late", &["advise", "--limit", "350s", "--keepalive", "7200/75/9"], 1),
+    output("advise_useless", &["advise", "--limit", "aws-alb", "--keepalive", "10/5/3"], 1),
+    output("advise_thin", &["advise", "--limit", "350s", "--keepalive", "300/75/9"], 0),
+    output("advise_httpx", &["advise", "--limit", "900s", "--client", "httpx"], 0),
+    output("advise_undici", &["advise", "--limit", "aws-nat-gateway", "--client", "undici"], 0),
+];
+
 /// The other outputs.
-const REFERENCE: [Output; 10] = [
+const REFERENCE: [Output; 12] = [
     output("limits", &["limits"], 0),
     Output { name: "limits_configured", folder: "configured", args: &["limits"], status: 0 },
     output("limits_catalogue_azure", &["limits", "--catalogue", "azure"], 0),
@@ -51,6 +71,8 @@ const REFERENCE: [Output; 10] = [
     output("finding", &["findings", "armed_but_off"], 0),
     output("help", &["--help"], 0),
     output("check_help", &["check", "--help"], 0),
+    output("advise_clients", &["advise", "--client", "list"], 0),
+    output("advise_help", &["advise", "--help"], 0),
     output("limits_help", &["limits", "--help"], 0),
     output("findings_help", &["findings", "--help"], 0),
 ];
@@ -111,13 +133,18 @@ fn reports_are_as_kept() {
 }
 
 #[test]
+fn advice_is_as_kept() {
+    hold_all(&ADVICE);
+}
+
+#[test]
 fn references_are_as_kept() {
     hold_all(&REFERENCE);
 }
 
 #[test]
 fn no_line_is_wider_than_100_columns() {
-    for output in REPORTS.iter().chain(&REFERENCE) {
+    for output in REPORTS.iter().chain(&ADVICE).chain(&REFERENCE) {
         for line in run(output).lines() {
             assert!(line.chars().count() <= WIDTH, "{}: {line}", output.name);
         }
@@ -135,10 +162,22 @@ fn a_report_starts_with_the_answer_and_ends_with_a_command() {
     }
 }
 
+#[test]
+fn advice_starts_with_the_answer_and_ends_with_a_command() {
+    for output in &ADVICE {
+        let text = run(output);
+        let first = text.lines().next().expect("it says something");
+        let judged = ["keepalive", "is too late", "in time", "is fine", "Measure first"];
+        assert!(judged.iter().any(|words| first.contains(words)), "{}: {first}", output.name);
+        let last = text.lines().last().expect("it says something");
+        assert!(last.contains("stillopen "), "{}: {last}", output.name);
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn the_last_command_of_a_report_is_one_that_runs() {
-    for output in &REPORTS {
+    for output in REPORTS.iter().chain(&ADVICE) {
         let text = run(output);
         let last = text.lines().last().expect("it says something");
         let (_, command) = last.split_once("stillopen ").expect("it holds a command");

@@ -31,7 +31,7 @@ pub(super) fn advice(assessment: &Assessment, repeat: &Repeat) -> String {
         text.push_str(&list("What helps where only payload counts:", &cures));
     }
     if let Some(values) = assessment.better.or(assessment.values)
-        && (assessment.tightest().is_some() || !assessment.is_of_a_path() || assessment.given)
+        && (assessment.tightest().is_some() || !assessment.is_of_a_path())
     {
         text.push('\n');
         details(assessment, values, &mut text);
@@ -283,7 +283,7 @@ fn list(head: &str, notes: &[Note]) -> String {
 fn last(assessment: &Assessment, repeat: &Repeat) -> String {
     let keepalive = if assessment.better.is_some() { "" } else { repeat.keepalive.as_str() };
     let limits = &repeat.limits;
-    if assessment.is_of_a_path() && assessment.tightest().is_none() && !assessment.given {
+    if assessment.is_of_a_path() && assessment.tightest().is_none() {
         let known = |limit: &&IdleLimit| Catalogue::builtin().find(&limit.id).is_some();
         return match assessment.limits().iter().find(known) {
             Some(limit) => format!(
@@ -298,7 +298,7 @@ fn last(assessment: &Assessment, repeat: &Repeat) -> String {
     }
     let ids: Vec<_> = clients::all().iter().map(|client| client.id).collect();
     let known = wrap(&format!("Clients: {}.", ids.join(", ")), 2);
-    format!("\n{known}How to set it in one:  stillopen advise --client httpx{limits}{keepalive}\n")
+    format!("\n{known}In a client:  stillopen advise --client httpx{limits}{keepalive}\n")
 }
 
 /// A client's snippet, with what is said of it.
