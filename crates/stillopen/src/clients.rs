@@ -208,7 +208,9 @@ mod tests {
         let values: KeepaliveValues = "1201/31/12".parse().unwrap();
         for client in all() {
             let snippet = client.snippet(values);
-            assert!(!snippet.contains('@') || client.id == "jdbc", "{}", client.id);
+            for place in ["@idle", "@interval", "@count", "@dead"] {
+                assert!(!snippet.contains(place), "{}: {place}", client.id);
+            }
             assert!(snippet.ends_with('\n'), "{}", client.id);
             for line in snippet.lines() {
                 assert!(line.replace('\t', "    ").chars().count() <= 100, "{}: {line}", client.id);
