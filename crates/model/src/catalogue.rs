@@ -292,6 +292,7 @@ impl Row {
             why,
         })?;
         Ok(IdleLimit {
+            table: None,
             id: self.id.clone(),
             component: self.component.clone(),
             idle_timeout,

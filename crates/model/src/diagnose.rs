@@ -84,6 +84,8 @@ impl Verdict {
 /// How it is known that a connection is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
+    /// The table that it passes was read completely, twice, and has no entry for it.
+    NoEntry,
     /// It was quiet for longer than the limit and its slack, and the peer provably sent nothing.
     Inferred,
 }
@@ -93,6 +95,7 @@ impl Proof {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::NoEntry => "no_entry",
             Self::Inferred => "inferred",
         }
     }
@@ -121,6 +124,8 @@ pub enum Missing {
     Refresh,
     /// What the limit does when its time is up.
     Expiry,
+    /// Whether it passes the table that has no entry for it, though it was not quiet for long enough.
+    Entry,
 }
 
 impl Missing {
@@ -138,6 +143,7 @@ impl Missing {
             Self::Handshake => "handshake",
             Self::Refresh => "refresh",
             Self::Expiry => "expiry",
+            Self::Entry => "entry",
         }
     }
 }

@@ -20,6 +20,7 @@ mod plan;
 mod program;
 mod secs;
 mod snapshot;
+mod table;
 mod ticks;
 mod wheel;
 
@@ -39,6 +40,9 @@ pub use peer::{probes_needed, probes_possible};
 pub use plan::{DEFAULT_KEEPALIVE, Planned, Remedy, plan, predict, recommended_keepalive};
 pub use program::{ProgramTimer, TimerKind, program_timers};
 pub use secs::human;
-pub use snapshot::{Gap, Host, Namespace, Process, Snapshot, SnapshotError, Sysctls};
+pub use snapshot::{
+    ConntrackSettings, Gap, Host, Namespace, Process, Snapshot, SnapshotError, Sysctls,
+};
+pub use table::{Entry, TableId, TableKind, Witness};
 pub use ticks::{Micros, Millis, Seconds, Ticks};
 pub use wheel::{KernelHz, wheel_slack, wheel_slack_worst};

@@ -1,11 +1,11 @@
 //! Everything that was read at one moment, and what could not be read. `check --save` writes it,
 //! `check --from` diagnoses it elsewhere.
 
-use std::io;
+use std::{io, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Connection, IdleLimit, KernelHz, connection::OnHost};
+use crate::{Connection, IdleLimit, KernelHz, connection::OnHost, secs};
 
 /// The only format of a snapshot file that this version reads and writes.
 const SCHEMA: &str = "stillopen.snapshot/1";
@@ -61,6 +61,36 @@ pub struct Namespace {
     /// Its keepalive defaults, where they could be read.
     #[serde(default)]
     pub sysctls: Option<Sysctls>,
+    /// Its connection tracking, where it has one that could be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conntrack: Option<ConntrackSettings>,
+}
+
+/// `net.netfilter.nf_conntrack_*` of one network namespace
+/// (`Documentation/networking/nf_conntrack-sysctl.rst`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConntrackSettings {
+    /// `tcp_timeout_established`
+    #[serde(rename = "established_s", with = "secs")]
+    pub established: Duration,
+    /// `tcp_timeout_close_wait`: after the client's FIN was acknowledged.
+    #[serde(rename = "close_wait_s", with = "secs")]
+    pub close_wait: Duration,
+    /// `tcp_timeout_fin_wait`: after a FIN.
+    #[serde(rename = "fin_wait_s", with = "secs")]
+    pub fin_wait: Duration,
+    /// `tcp_timeout_unacknowledged`: while data or a probe has no ACK.
+    #[serde(rename = "unacknowledged_s", with = "secs")]
+    pub unacknowledged: Duration,
+    /// `tcp_timeout_max_retrans`: after `tcp_max_retrans` retransmissions without an ACK.
+    #[serde(rename = "max_retrans_s", with = "secs")]
+    pub max_retrans: Duration,
+    /// `tcp_loose`: whether it picks up a connection in the middle.
+    pub loose: bool,
+    /// `tcp_be_liberal`: whether only RSTs out of the window are INVALID.
+    pub be_liberal: bool,
+    /// `acct`: whether it counts packets and bytes.
+    pub acct: bool,
 }
 
 /// `net.ipv4.tcp_*` of one network namespace, which a new one does not inherit.
@@ -201,6 +231,7 @@ impl Snapshot {
             let references = [
                 ("namespace", namespaces, Some(c.netns)),
                 ("namespace", namespaces, far.map(|far| far.netns)),
+                ("namespace", namespaces, c.tables.iter().map(|w| w.table.netns).max()),
                 ("process", processes, c.owner),
                 ("process", processes, far.and_then(|far| far.owner)),
                 ("process", processes, proxy),

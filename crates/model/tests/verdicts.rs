@@ -58,6 +58,7 @@ fn asked(quiet_s: u64) -> Connection {
         }),
         watch: None,
         far_end: None,
+        tables: Box::default(),
     }
 }
 
@@ -79,8 +80,13 @@ fn with_unexplained(mut c: Connection, extra: u32) -> Connection {
 fn snapshot(connections: Vec<Connection>, limits: Vec<IdleLimit>) -> Snapshot {
     let host = Host { kernel: String::new(), hz: HZ, all_namespaces: false };
     let mut snapshot = Snapshot::new("2026-11-29T12:00:00Z".into(), host);
-    let namespace =
-        |name: &str| Namespace { name: name.into(), inode: 0, is_host: false, sysctls: None };
+    let namespace = |name: &str| Namespace {
+        name: name.into(),
+        inode: 0,
+        is_host: false,
+        sysctls: None,
+        conntrack: None,
+    };
     snapshot.namespaces = vec![namespace("a"), namespace("b")];
     snapshot.processes = vec![Process { pid: 1, command: "python3".into(), uid: None }];
     snapshot.connections = connections;
@@ -247,6 +253,7 @@ fn a_limit_that_names_the_other_end_counts_where_both_are_seen() {
     };
     let both = Connection { far_end: Some(Box::new(far)), ..asked(100) };
     let selector = |peers: &[&str], direction| Selector {
+        services: Vec::new(),
         peers: peers.iter().map(|net| net.parse().unwrap()).collect(),
         direction,
     };

@@ -81,6 +81,7 @@ fn missing_cell(missing: Missing) -> &'static str {
         Missing::Handshake => "no handshake",
         Missing::Refresh => "do probes count?",
         Missing::Expiry => "what at expiry?",
+        Missing::Entry => "no entry, too early",
     }
 }
 
@@ -229,6 +230,10 @@ fn unknown(c: &Connection, missing: Missing, quiet: &str, time: &str) -> String 
         }
         Missing::Expiry => format!(
             "quiet for {quiet}, longer than {time}, and what the limit does then is not known"
+        ),
+        Missing::Entry => format!(
+            "the table has no entry for it, though it was quiet for only {quiet} of {time}: the table was \
+             flushed, or it takes another way"
         ),
     }
 }
