@@ -221,6 +221,11 @@ impl FindingSet {
         self.0 |= finding.bit();
     }
 
+    /// Takes one away.
+    pub fn remove(&mut self, finding: Finding) {
+        self.0 &= !finding.bit();
+    }
+
     /// Adds one if `condition` holds.
     pub fn insert_if(&mut self, condition: bool, finding: Finding) {
         if condition {

@@ -1,5 +1,7 @@
 //! The arithmetic of the verdicts, one row a rule.
 
+mod tables;
+
 use std::time::Duration;
 
 use stillopen_model::{
