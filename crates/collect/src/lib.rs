@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), forbid(unsafe_code))]
 
 mod error;
+pub mod kube_proxy;
 mod request;
 
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
