@@ -14,6 +14,8 @@ mod request;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod address;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod cluster;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod host;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod linux;
@@ -21,6 +23,8 @@ mod linux;
 mod netlink;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod netns;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod platform;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod process;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]

@@ -17,6 +17,7 @@ mod pair;
 mod path;
 mod peer;
 mod plan;
+mod platform;
 mod program;
 mod secs;
 mod snapshot;
@@ -38,10 +39,12 @@ pub use limit::{
 pub use pair::pair_ends;
 pub use peer::{probes_needed, probes_possible};
 pub use plan::{DEFAULT_KEEPALIVE, Planned, Remedy, plan, predict, recommended_keepalive};
+pub use platform::{Platform, PlatformKind};
 pub use program::{ProgramTimer, TimerKind, program_timers};
 pub use secs::human;
 pub use snapshot::{
-    ConntrackSettings, Gap, Host, Namespace, Process, Snapshot, SnapshotError, Sysctls,
+    ConntrackSettings, Gap, Host, KnownService, Namespace, Pod, Process, Snapshot, SnapshotError,
+    Sysctls,
 };
 pub use table::{Entry, TableId, TableKind, Witness};
 pub use ticks::{Micros, Millis, Seconds, Ticks};

@@ -1,11 +1,11 @@
 //! Everything that was read at one moment, and what could not be read. `check --save` writes it,
 //! `check --from` diagnoses it elsewhere.
 
-use std::{io, time::Duration};
+use std::{io, net::IpAddr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Connection, IdleLimit, KernelHz, connection::OnHost, secs};
+use crate::{Connection, IdleLimit, KernelHz, Platform, connection::OnHost, secs};
 
 /// The only format of a snapshot file that this version reads and writes.
 const SCHEMA: &str = "stillopen.snapshot/1";
@@ -27,6 +27,9 @@ pub struct Snapshot {
     /// What forgets connections.
     #[serde(default)]
     pub limits: Vec<IdleLimit>,
+    /// Addresses of Services that processes were told of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<KnownService>,
     /// The connections.
     pub connections: Vec<Connection>,
     /// What could not be read.
@@ -45,6 +48,9 @@ pub struct Host {
     /// Whether every network namespace of the host was to be visited.
     #[serde(default)]
     pub all_namespaces: bool,
+    /// What the host gave itself away as: it makes some limits likely, and decides none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub platforms: Vec<Platform>,
 }
 
 /// A network namespace.
@@ -122,6 +128,37 @@ pub struct Process {
     /// The user id that it runs as.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
+    /// The pod that it runs in, where its cgroup tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<Pod>,
+}
+
+/// A Kubernetes pod, and the container of it that a process is in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pod {
+    /// `metadata.uid`; of a static pod, the hash of its file.
+    pub uid: String,
+    /// Its namespace, where a file of the node tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Its name, where a file of the node tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The container's id at its runtime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container_id: Option<String>,
+    /// The container's name, where a file of the node tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container_name: Option<String>,
+}
+
+/// An address that is known to be a Kubernetes Service's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownService {
+    /// Its cluster IP.
+    pub address: IpAddr,
+    /// How that is known: `AGENT_SERVICE_HOST=10.96.14.3 in the environment of pid 1`.
+    pub seen: String,
 }
 
 /// A source that could not be read. Not an error: the report says "unknown because …".
@@ -176,6 +213,7 @@ impl Snapshot {
             namespaces: Vec::new(),
             processes: Vec::new(),
             limits: Vec::new(),
+            services: Vec::new(),
             connections: Vec::new(),
             gaps: Vec::new(),
         }
