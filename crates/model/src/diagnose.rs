@@ -515,6 +515,8 @@ impl<'a> Context<'a> {
             return;
         };
         self.keepalive_findings(c, verdict, limit, findings);
+        let drifts = limit.configured.is_some_and(|configured| configured != limit.idle_timeout);
+        findings.insert_if(drifts, Finding::ConfigurationDrift);
         let timeout = limit.timeout_of(c);
         findings.insert_if(
             waits && timer(TimerKind::Answer).is_some_and(|after| after < timeout),

@@ -1,11 +1,12 @@
 //! Everything that was read at one moment, and what could not be read. `check --save` writes it,
 //! `check --from` diagnoses it elsewhere.
 
-use std::{io, net::IpAddr, time::Duration};
+use std::{io, time::Duration};
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::{Connection, IdleLimit, KernelHz, Platform, connection::OnHost, secs};
+use crate::{Connection, Evidence, IdleLimit, KernelHz, Platform, connection::OnHost, secs};
 
 /// The only format of a snapshot file that this version reads and writes.
 const SCHEMA: &str = "stillopen.snapshot/1";
@@ -27,6 +28,9 @@ pub struct Snapshot {
     /// What forgets connections.
     #[serde(default)]
     pub limits: Vec<IdleLimit>,
+    /// kube-proxy's mode and where it is configured, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kube_proxy: Option<Evidence>,
     /// Addresses of Services that processes were told of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub services: Vec<KnownService>,
@@ -152,11 +156,11 @@ pub struct Pod {
     pub container_name: Option<String>,
 }
 
-/// An address that is known to be a Kubernetes Service's.
+/// Addresses that are known to be Kubernetes Services'.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownService {
-    /// Its cluster IP.
-    pub address: IpAddr,
+    /// One cluster IP, or the network that they are from.
+    pub network: IpNet,
     /// How that is known: `AGENT_SERVICE_HOST=10.96.14.3 in the environment of pid 1`.
     pub seen: String,
 }
@@ -213,6 +217,7 @@ impl Snapshot {
             namespaces: Vec::new(),
             processes: Vec::new(),
             limits: Vec::new(),
+            kube_proxy: None,
             services: Vec::new(),
             connections: Vec::new(),
             gaps: Vec::new(),

@@ -45,7 +45,7 @@ pub(crate) fn describe(processes: &mut [Process]) -> Vec<KnownService> {
         }
     }
     let known = |(address, (name, pid)): (IpAddr, (String, u32))| KnownService {
-        address,
+        network: address.into(),
         seen: format!("{name}={address} in the environment of pid {pid}"),
     };
     found.into_iter().map(known).collect()

@@ -195,16 +195,18 @@ struct Written {
 /// # Errors
 /// [`KubeProxyError`], which names the part and what is wrong with it.
 pub fn parse(text: &str) -> Result<Found, KubeProxyError> {
-    let mut found = Vec::new();
-    for (written, place) in objects::written(text)? {
-        found.push(Found { settings: settle(written, &place)?, place });
+    let (first, others) = objects::written(text)?;
+    let settled = |(written, place): (Written, String)| {
+        Ok(Found { settings: settle(written, &place)?, place })
+    };
+    let first = settled(first)?;
+    for other in others {
+        let other = settled(other)?;
+        if other.settings != first.settings {
+            return Err(KubeProxyError::Differ { first: first.place, second: other.place });
+        }
     }
-    let mut found = found.into_iter();
-    let first = found.next().expect("objects::written gives one at least");
-    match found.find(|other| other.settings != first.settings) {
-        Some(other) => Err(KubeProxyError::Differ { first: first.place, second: other.place }),
-        None => Ok(first),
-    }
+    Ok(first)
 }
 
 fn settle(written: Written, place: &str) -> Result<KubeProxy, KubeProxyError> {

@@ -11,8 +11,11 @@ const FIELDS_OF_A_PROGRAM: [&str; 4] =
 /// A List in a List is the deepest that is looked into.
 const DEEPEST_LIST: usize = 2;
 
-/// Each configuration with where it stands, one at least; where there is a file, flags do not count.
-pub(super) fn written(text: &str) -> Result<Vec<(Written, String)>, KubeProxyError> {
+/// Settings and where they stand.
+type Placed = (Written, String);
+
+/// A configuration with where it stands, and the others; where there is a file, flags do not count.
+pub(super) fn written(text: &str) -> Result<(Placed, Vec<Placed>), KubeProxyError> {
     let documents = match yaml("the text", text) {
         // A command line, a unit file or the output of ps.
         Err(_) if has_flags(text) => Vec::new(),
@@ -21,7 +24,7 @@ pub(super) fn written(text: &str) -> Result<Vec<(Written, String)>, KubeProxyErr
     };
     let mut seen = Seen::default();
     if documents.is_empty() && has_flags(text) {
-        seen.flags(text.split_whitespace(), "the command line")?;
+        seen.flags(text.split_whitespace(), "the command line");
     }
     for document in &documents {
         seen.object(document, 0)?;
@@ -38,8 +41,8 @@ fn has_flags(text: &str) -> bool {
 /// What has been found.
 #[derive(Default)]
 struct Seen {
-    configurations: Vec<(Written, String)>,
-    flags: Vec<(Written, String)>,
+    configurations: Vec<Placed>,
+    flags: Vec<Placed>,
     /// A program that reads a file, and which.
     elsewhere: Option<(String, String)>,
     others: Vec<String>,
@@ -55,18 +58,18 @@ impl Seen {
         let name = name(object);
         match kind {
             CONFIGURATION => {
-                self.configuration(object, name.unwrap_or_else(|| "the file".into()))?
+                self.configuration(object, name.unwrap_or_else(|| CONFIGURATION.into()))?;
             }
             "ConfigMap" => self.config_map(object, &name.unwrap_or_default())?,
             "Pod" | "DaemonSet" => {
                 let spec = object.get("spec");
                 let template = spec.and_then(|spec| spec.get("template")?.get("spec"));
                 let place = format!("{kind} {}", name.unwrap_or_default());
-                self.pod(template.or(spec), &place)?;
+                self.pod(template.or(spec), &place);
             }
             _ if object.get("kube-proxy-arg").is_some_and(|value| !value.is_null()) => {
                 let arguments = strings(object.get("kube-proxy-arg"));
-                self.flags(arguments, "kube-proxy-arg of the file")?;
+                self.flags(arguments, "kube-proxy-arg of the file");
             }
             _ if depth < DEEPEST_LIST && object.get("items").is_some_and(Value::is_array) => {
                 for item in object["items"].as_array().into_iter().flatten() {
@@ -154,7 +157,7 @@ impl Seen {
         Ok(())
     }
 
-    fn pod(&mut self, spec: Option<&Value>, place: &str) -> Result<(), KubeProxyError> {
+    fn pod(&mut self, spec: Option<&Value>, place: &str) {
         let containers = spec.and_then(|spec| spec.get("containers")?.as_array());
         for container in containers.into_iter().flatten() {
             // A command may be one line for a shell.
@@ -162,35 +165,31 @@ impl Seen {
                 .into_iter()
                 .flat_map(|key| strings(container.get(key)))
                 .flat_map(str::split_whitespace);
-            self.flags(words, place)?;
+            self.flags(words, place);
         }
         self.others.push(place.to_owned());
-        Ok(())
     }
 
-    fn flags<'a>(
-        &mut self,
-        words: impl IntoIterator<Item = &'a str>,
-        place: &str,
-    ) -> Result<(), KubeProxyError> {
+    fn flags<'a>(&mut self, words: impl IntoIterator<Item = &'a str>, place: &str) {
         let flags = Flags::read(words);
         if let Some(file) = flags.config {
             self.elsewhere = Some((place.to_owned(), file));
         } else if flags.any || place.starts_with("kube-proxy-arg") {
             self.flags.push((flags.written, place.to_owned()));
         }
-        Ok(())
     }
 
-    fn finish(self) -> Result<Vec<(Written, String)>, KubeProxyError> {
-        if !self.configurations.is_empty() {
-            return Ok(self.configurations);
+    fn finish(self) -> Result<(Placed, Vec<Placed>), KubeProxyError> {
+        let mut configurations = self.configurations.into_iter();
+        if let Some(first) = configurations.next() {
+            return Ok((first, configurations.collect()));
         }
         if let Some((place, file)) = self.elsewhere {
             return Err(KubeProxyError::Elsewhere { place, file });
         }
-        if !self.flags.is_empty() {
-            return Ok(self.flags);
+        let mut flags = self.flags.into_iter();
+        if let Some(first) = flags.next() {
+            return Ok((first, flags.collect()));
         }
         let found = match self.others.len() {
             0 => "an empty text".into(),
