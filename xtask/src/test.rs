@@ -4,14 +4,20 @@ use anyhow::Result;
 
 use crate::{
     sh,
-    tools::{self, IP, PYTHON, SETPRIV, VENV},
+    tools::{
+        self, CURL, IP, JAVAC, NODE, NPM, PGJDBC, PYTHON, SETPRIV, SYSCTL, Tool, UNSHARE, VENV,
+    },
 };
 
 /// What still has to compile where there is no Linux.
 const PORTABLE: [&str; 4] = ["stillopen-model", "stillopen-collect", "stillopen-lab", "stillopen"];
 
+/// What the tests call.
+const TOOLS: [Tool; 11] =
+    [IP, PYTHON, VENV, SETPRIV, UNSHARE, CURL, NODE, NPM, JAVAC, PGJDBC, SYSCTL];
+
 pub(crate) fn run() -> Result<()> {
-    tools::require(&[IP, PYTHON, VENV, SETPRIV])?;
+    tools::require(&TOOLS)?;
     check_portable()?;
     // Last, so that its own summary closes the output.
     sh::run(sh::cargo().args(["test", "--workspace", "--locked"]))

@@ -7,6 +7,7 @@
 //! Read first: `connection.rs`, `limit.rs`, then `diagnose.rs`.
 #![forbid(unsafe_code)]
 
+mod advise;
 mod catalogue;
 mod connection;
 mod diagnose;
@@ -25,6 +26,10 @@ mod table;
 mod ticks;
 mod wheel;
 
+pub use advise::{
+    Cost, EqualsTimer, Judgement, PROBE_BYTES_IPV4, PROBE_BYTES_IPV6, equal_timers, judge,
+    keepalive_under, tightest,
+};
 pub use catalogue::{Catalogue, Kind, NotALimit, Range, RefreshedBy, Row, Slack, Verified, WhyNot};
 pub use connection::{
     Connection, Counters, FarEnd, LAST_PACKET_UNCERTAINTY, OnHost, Role, State, Timer, Waiting,

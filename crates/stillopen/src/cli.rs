@@ -12,6 +12,7 @@ use std::{
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
+use stillopen_model::KeepaliveValues;
 
 use kube_proxy::KubeProxyArgs;
 
@@ -48,6 +49,8 @@ pub enum Command {
     Limits(LimitsArgs),
     /// What each finding of `check` means, and what cures it.
     Findings(FindingsArgs),
+    /// Which TCP keepalive values, why, what they cost, and how to set them in a client.
+    Advise(AdviseArgs),
     /// The failure and its cure, replayed on virtual time; and the two programs of the incident.
     Lab(lab::LabArgs),
 }
@@ -161,6 +164,41 @@ pub struct FindingsArgs {
     pub json: bool,
 }
 
+/// `stillopen advise`
+#[derive(Debug, Args)]
+#[command(after_help = ADVISE_EXAMPLES)]
+pub struct AdviseArgs {
+    /// Something on the path forgets idle connections: a duration (350s, 15m) or an id of the catalogue
+    /// (aws-nat-gateway); @CIDR says for which peers. Can be given more than once. Without it, those of
+    /// stillopen.toml.
+    #[arg(long = "limit", value_name = "TIME|ID[@CIDR]", value_parser = input::limit_arg)]
+    pub limits: Vec<LimitArg>,
+    /// Judge these values instead: idle/interval/count, such as 60/30/3.
+    #[arg(long, value_name = "I/I/C")]
+    pub keepalive: Option<KeepaliveValues>,
+    /// Reckon the cost for so many quiet connections.
+    #[arg(long, value_name = "N", default_value = "1000",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub connections: u64,
+    /// How to set the values in this client; `list` lists those that are known.
+    #[arg(long, value_name = "NAME")]
+    pub client: Option<String>,
+    /// Write JSON (schema stillopen.advise/1, see docs/json.md).
+    #[arg(long)]
+    pub json: bool,
+}
+
+const ADVISE_EXAMPLES: &str = "\
+Examples:
+  stillopen advise                                         the default, and which limits it survives
+  stillopen advise --limit aws-nat-gateway --limit 900s    the values for the tightest of them
+  stillopen advise --limit 350s --keepalive 300/75/9       are these good enough?
+  stillopen advise --client httpx                          how to set them: code to paste
+  stillopen advise --client list                           the clients
+
+Exit status: 0, or 1 where the values of --keepalive can't keep a connection open: they come too late, or
+the limit counts payload only; 2 error.";
+
 /// Runs the command that the process was started with.
 ///
 /// Status 0, 1 or 2 as `check` has it; a closed standard output is no error.
@@ -174,6 +212,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => command::check::run(&args),
         Command::Limits(args) => command::limits::run(&args),
         Command::Findings(args) => command::findings::run(&args),
+        Command::Advise(args) => command::advise::run(&args),
         Command::Lab(args) => command::lab::run(args),
     };
     outcome.unwrap_or_else(|error| failed(&error))

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod clients;
 mod clock;
 mod command;
 mod config;
