@@ -8,10 +8,13 @@
 #![cfg_attr(not(test), forbid(unsafe_code))]
 
 mod error;
+pub mod kube_proxy;
 mod request;
 
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod address;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod cluster;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod host;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
@@ -20,6 +23,8 @@ mod linux;
 mod netlink;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod netns;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod platform;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod process;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]

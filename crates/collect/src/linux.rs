@@ -12,7 +12,7 @@ use crate::{
         self,
         on_host::{TakenOver, classify},
     },
-    host,
+    cluster, host,
     netlink::{
         NetlinkError,
         read::{Buffer, Whole},
@@ -77,6 +77,7 @@ pub fn collect(request: &Request, taken_at: String) -> Result<Collected, Collect
         let sees = Sees { root, every_pid: netns::read::sees_every_pid() };
         gaps.owners(&sockets.connections, &found, sees);
         snapshot.processes = found.processes;
+        snapshot.services = cluster::read::describe(&mut snapshot.processes);
     }
     snapshot.connections = sockets.connections;
     snapshot.gaps = gaps.finish();

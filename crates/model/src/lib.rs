@@ -18,9 +18,11 @@ mod pair;
 mod path;
 mod peer;
 mod plan;
+mod platform;
 mod program;
 mod secs;
 mod snapshot;
+mod table;
 mod ticks;
 mod wheel;
 
@@ -42,8 +44,13 @@ pub use limit::{
 pub use pair::pair_ends;
 pub use peer::{probes_needed, probes_possible};
 pub use plan::{DEFAULT_KEEPALIVE, Planned, Remedy, plan, predict, recommended_keepalive};
+pub use platform::{Platform, PlatformKind};
 pub use program::{ProgramTimer, TimerKind, program_timers};
 pub use secs::human;
-pub use snapshot::{Gap, Host, Namespace, Process, Snapshot, SnapshotError, Sysctls};
+pub use snapshot::{
+    ConntrackSettings, Gap, Host, KnownService, Namespace, Pod, Process, Snapshot, SnapshotError,
+    Sysctls,
+};
+pub use table::{Entry, TableId, TableKind, Witness};
 pub use ticks::{Micros, Millis, Seconds, Ticks};
 pub use wheel::{KernelHz, wheel_slack, wheel_slack_worst};

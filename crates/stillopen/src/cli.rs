@@ -1,5 +1,6 @@
 //! The command line: one place that help, manual pages and completions are made from.
 
+pub mod kube_proxy;
 pub mod lab;
 
 use std::{
@@ -12,6 +13,8 @@ use std::{
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use stillopen_model::KeepaliveValues;
+
+use kube_proxy::KubeProxyArgs;
 
 use crate::{
     command,
@@ -61,6 +64,9 @@ pub struct CheckArgs {
     /// (aws-nat-gateway); @CIDR says for which peers. Can be given more than once.
     #[arg(long = "limit", value_name = "TIME|ID[@CIDR]", value_parser = input::limit_arg)]
     pub limits: Vec<LimitArg>,
+    /// What is known of the cluster.
+    #[command(flatten)]
+    pub kube_proxy: KubeProxyArgs,
     /// Only the network namespace with this name (ip netns list), or of this process.
     #[arg(long, value_name = "NAME|PID", conflicts_with = "all_netns")]
     pub netns: Option<String>,
@@ -108,6 +114,7 @@ Examples:
   stillopen check                                 what is quiet and unprotected here
   stillopen check --limit aws-nat-gateway         the path has an AWS NAT gateway
   stillopen check --limit 900s@10.96.0.0/12       Services are behind IPVS
+  kubectl -n kube-system get cm kube-proxy -o yaml | stillopen check --kube-proxy-config -
   sudo stillopen check --json                     all namespaces and owners, for a program
   stillopen check --save case.json; stillopen check --from case.json --limit 350s
 
@@ -125,8 +132,15 @@ pub enum FailOn {
 #[command(after_help = LIMITS_EXAMPLES)]
 pub struct LimitsArgs {
     /// The idle limits of known components; only those that TEXT occurs in.
-    #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "")]
+    #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "",
+          conflicts_with_all = ["kube_proxy_config", "service_cidrs", "from"])]
     pub catalogue: Option<String>,
+    /// What is known of the cluster.
+    #[command(flatten)]
+    pub kube_proxy: KubeProxyArgs,
+    /// What check --save kept, instead of this host.
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<PathBuf>,
     /// Write JSON.
     #[arg(long)]
     pub json: bool,
@@ -134,7 +148,8 @@ pub struct LimitsArgs {
 
 const LIMITS_EXAMPLES: &str = "\
 Examples:
-  stillopen limits                       the limits that are configured for this host
+  sudo stillopen limits                  what this host's kernel forgets, and what is configured
+  stillopen limits --kube-proxy-config kube-proxy.yaml    what that means for Services
   stillopen limits --catalogue           those of all known components
   stillopen limits --catalogue azure     of Azure's";
 

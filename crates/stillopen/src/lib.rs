@@ -9,4 +9,5 @@ mod clock;
 mod command;
 mod config;
 mod input;
+mod kube_proxy;
 mod report;

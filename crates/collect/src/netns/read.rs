@@ -46,6 +46,7 @@ impl Place {
             inode: self.inode,
             is_host: self.is_host,
             sysctls: None,
+            conntrack: None,
         }
     }
 }

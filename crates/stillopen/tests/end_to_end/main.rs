@@ -9,6 +9,7 @@ mod holder;
 mod program;
 mod report;
 mod scene;
+mod services;
 mod socket;
 
 mod bad_input;
