@@ -8,9 +8,9 @@
 use std::time::Duration;
 
 use crate::{
-    Connection, Entry, Expiry, FarEnd, Finding, FindingSet, IdleLimit, Keepalive, KeepaliveTimes,
-    KeepaliveValues, KernelHz, Millis, Namespace, OnHost, Refresh, Seconds, Snapshot, State,
-    Sysctls, Timer, TimerKind, Waiting, path,
+    Connection, ConntrackSettings, Entry, Expiry, FarEnd, Finding, FindingSet, IdleLimit,
+    Keepalive, KeepaliveTimes, KeepaliveValues, KernelHz, Millis, Namespace, OnHost, Refresh,
+    Seconds, Snapshot, State, Sysctls, TableKind, Timer, TimerKind, Waiting, path,
     peer::{probes_needed, probes_possible},
     program::{ProgramTimer, program_timers},
     table,
@@ -558,7 +558,10 @@ impl<'a> Context<'a> {
         let survives =
             |values: KeepaliveValues| values.lost_probes_survived(limit.timeout_of(c), self.hz);
         if let Some(values) = own {
-            let equals = |value: Duration| on_path().any(|limit| limit.timeout_of(c) == value);
+            let equals = |value: Duration| {
+                on_path().any(|limit| limit.timeout_of(c) == value)
+                    || self.conntrack_of(c).any(|settings| settings.unacknowledged == value)
+            };
             findings
                 .insert_if(equals(values.idle) || equals(values.interval), Finding::EqualsTimer);
         }
@@ -573,6 +576,14 @@ impl<'a> Context<'a> {
             let too_late = own.is_some() && doomed && runs;
             findings.insert_if(too_late, Finding::KeepaliveTooLate);
         }
+    }
+
+    /// The settings of the connection tracking that it passes on this host.
+    fn conntrack_of(&self, c: &Connection) -> impl Iterator<Item = ConntrackSettings> {
+        let tables = c.tables.iter().map(|witness| witness.table);
+        tables
+            .filter(|table| table.kind == TableKind::Conntrack)
+            .filter_map(|table| self.snapshot.namespace(table.netns)?.conntrack)
     }
 
     /// Whether anything on the path, as far as it is known, is refreshed by a probe.

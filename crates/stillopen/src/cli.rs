@@ -169,10 +169,13 @@ pub struct FindingsArgs {
 #[command(after_help = ADVISE_EXAMPLES)]
 pub struct AdviseArgs {
     /// Something on the path forgets idle connections: a duration (350s, 15m) or an id of the catalogue
-    /// (aws-nat-gateway); @CIDR says for which peers. Can be given more than once. Without it, those of
-    /// stillopen.toml.
+    /// (aws-nat-gateway); @CIDR says for which peers. Can be given more than once. Without it, those
+    /// that `stillopen limits` lists for this host.
     #[arg(long = "limit", value_name = "TIME|ID[@CIDR]", value_parser = input::limit_arg)]
     pub limits: Vec<LimitArg>,
+    /// What is known of the cluster.
+    #[command(flatten)]
+    pub kube_proxy: KubeProxyArgs,
     /// Judge these values instead: idle/interval/count, such as 60/30/3.
     #[arg(long, value_name = "I/I/C")]
     pub keepalive: Option<KeepaliveValues>,

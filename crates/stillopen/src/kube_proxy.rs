@@ -10,8 +10,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use stillopen_collect::kube_proxy::{Found, IPVS_TCP_CLOSE_WAIT, KubeProxy, Mode, parse};
 use stillopen_model::{
-    Evidence, EvidenceSource, Gap, IdleLimit, KnownService, Miss, Selector, Snapshot, TableKind,
-    TimerSlack,
+    Evidence, EvidenceSource, Gap, IdleLimit, KernelHz, KnownService, Miss, Selector, Snapshot,
+    TableKind, TimerSlack,
 };
 
 use crate::{cli::kube_proxy::KubeProxyArgs, input, report::words};
@@ -34,6 +34,19 @@ impl KubeProxyArgs {
         let found = parse(&read(path)?).with_context(|| shown(path))?;
         apply(&found, path, snapshot);
         Ok(())
+    }
+
+    /// The limit that the configuration sets, for whatever is a Service; `None`: it is not given, or sets none.
+    ///
+    /// # Errors
+    /// The file can't be read or is no such configuration.
+    pub(crate) fn limit(&self, hz: KernelHz) -> Result<Option<IdleLimit>> {
+        let Some(path) = &self.kube_proxy_config else { return Ok(None) };
+        let found = parse(&read(path)?).with_context(|| shown(path))?;
+        let peers = self.service_cidrs.clone();
+        let selector = Selector { peers, ..Selector::default() };
+        let limit = limit(&found.settings, hz, evidence(&found, path));
+        Ok(limit.map(|limit| IdleLimit { selector, ..limit }))
     }
 
     /// The options as they were given, each with a blank before it.
@@ -95,13 +108,10 @@ fn apply(found: &Found, path: &Path, snapshot: &mut Snapshot) {
             limit.evidence.push(evidence.clone());
         }
     }
-    if in_force || (table == TableKind::Conntrack && !sets) {
+    if in_force {
         return;
     }
-    let limit = match settings.mode {
-        Mode::Ipvs => ipvs_limit(settings, snapshot, evidence),
-        Mode::Iptables | Mode::Nftables => conntrack_limit(settings, evidence),
-    };
+    let Some(limit) = limit(settings, snapshot.host.hz, evidence) else { return };
     if snapshot.services.is_empty() {
         snapshot.gaps.push(Gap {
             source: "services".into(),
@@ -117,6 +127,17 @@ fn apply(found: &Found, path: &Path, snapshot: &mut Snapshot) {
     let peers = snapshot.services.iter().map(|service| service.network).collect();
     let selector = Selector { peers, ..Selector::default() };
     snapshot.limits.push(IdleLimit { selector, ..limit });
+}
+
+/// In IPVS mode its timeout; else that of conntrack, where one is set.
+fn limit(settings: &KubeProxy, hz: KernelHz, evidence: Evidence) -> Option<IdleLimit> {
+    let written = settings.conntrack_established_written.as_deref();
+    match settings.mode {
+        Mode::Ipvs => Some(ipvs_limit(settings, hz, evidence)),
+        Mode::Iptables | Mode::Nftables => written
+            .is_some_and(|written| !is_zero(written))
+            .then(|| conntrack_limit(settings, evidence)),
+    }
 }
 
 fn is_zero(written: &str) -> bool {
@@ -147,13 +168,13 @@ fn evidence(found: &Found, path: &Path) -> Evidence {
     Evidence::new(EvidenceSource::ConfigFile, detail)
 }
 
-fn ipvs_limit(settings: &KubeProxy, snapshot: &Snapshot, evidence: Evidence) -> IdleLimit {
+fn ipvs_limit(settings: &KubeProxy, hz: KernelHz, evidence: Evidence) -> IdleLimit {
     let component = "IPVS of kube-proxy".to_owned();
     IdleLimit {
         client_closed: Some(IPVS_TCP_CLOSE_WAIT),
         server_closed: Some(settings.tcp_fin_timeout),
         // A pod runs on the kernel that has the table.
-        slack: TimerSlack::Wheel { hz: snapshot.host.hz },
+        slack: TimerSlack::Wheel { hz },
         client_meets: Some(Miss::Reset),
         server_meets: Some(Miss::PassUntranslated),
         ..IdleLimit::new(ID.into(), component, settings.tcp_timeout, evidence)

@@ -1,11 +1,11 @@
 //! A table that was read is a witness: its entry, or that it has none, beats the arithmetic.
 
 use stillopen_model::{
-    Connection, Entry, Finding, IdleLimit, Missing, Proof, State, TableId, TableKind, TimerSlack,
-    Verdict, Witness,
+    Connection, ConntrackSettings, Entry, Finding, IdleLimit, Missing, Proof, State, TableId,
+    TableKind, TimerSlack, Verdict, Witness, diagnose,
 };
 
-use super::{HZ, asked, at_risk, limit, one, s, verdict, with_keepalive};
+use super::{HZ, asked, at_risk, limit, one, s, snapshot, verdict, with_keepalive};
 
 const IPVS: TableId = TableId { netns: 1, kind: TableKind::Ipvs };
 const CONNTRACK: TableId = TableId { netns: 1, kind: TableKind::Conntrack };
@@ -126,4 +126,25 @@ fn the_sooner_of_two_entries_decides() {
     let both = [(IPVS, left(799)), (CONNTRACK, left(250))];
     let diagnosis = one(told(asked(100), &both), limits());
     assert_eq!((diagnosis.verdict, diagnosis.limit), (at_risk(250), Some(1)));
+}
+
+#[test]
+fn an_interval_that_equals_conntracks_timer_for_unacknowledged_data_is_a_race() {
+    let settings = ConntrackSettings {
+        established: s(86_400),
+        close_wait: s(60),
+        fin_wait: s(120),
+        unacknowledged: s(300),
+        max_retrans: s(300),
+        loose: true,
+        be_liberal: false,
+        acct: false,
+    };
+    for (values, races) in [("60/300/3", true), ("300/30/3", true), ("60/30/3", false)] {
+        let c = told(with_keepalive(asked(10), values), &[(CONNTRACK, left(86_390))]);
+        let mut snapshot = snapshot(vec![c], limits());
+        snapshot.namespaces[1].conntrack = Some(settings);
+        let findings = diagnose(&snapshot)[0].findings;
+        assert_eq!(findings.contains(Finding::EqualsTimer), races, "{values}");
+    }
 }

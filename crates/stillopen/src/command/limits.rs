@@ -84,7 +84,10 @@ fn print_in_force(args: &LimitsArgs) -> Result<()> {
 }
 
 /// The host's tables and settings, and what is configured for it.
-fn read_host() -> Result<Snapshot> {
+///
+/// # Errors
+/// Neither can be read.
+pub(super) fn read_host() -> Result<Snapshot> {
     let configured = config::read()?;
     let namespaces = check::default_namespaces();
     let request = Request { namespaces, owners: true, filter: Filter::default() };

@@ -37,7 +37,8 @@ fn a_service_of_the_environment_is_at_risk_where_kube_proxy_runs_in_ipvs_mode() 
         for (config, limit_s) in [(IPVS, 900.0), (IPVS_350S, 350.0)] {
             let row = told_row(family, config, 1);
             row.is("at_risk", "kube-proxy-ipvs", &["keepalive_off"]);
-            assert_eq!(row.limit.as_ref().unwrap().idle_timeout_s, limit_s);
+            let known = row.limit.as_ref().map(|limit| limit.idle_timeout_s);
+            assert!(known.is_some_and(|known| (known - limit_s).abs() < 0.5), "{row:#?}");
         }
     }
 }

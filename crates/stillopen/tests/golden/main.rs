@@ -53,8 +53,7 @@ const REPORTS: [Output; 18] = [
 ];
 
 /// What `advise` says, held to the same.
-const ADVICE: [Output; 12] = [
-    output("advise", &["advise"], 0),
+const ADVICE: [Output; 10] = [
     output("advise_nat", &["advise", "--limit", "aws-nat-gateway", "--connections", "50000"], 0),
     output(
         "advise_mixed",
@@ -64,12 +63,18 @@ const ADVICE: [Output; 12] = [
     output("advise_payload_only", &["advise", "--limit", "aws-alb"], 0),
     output("advise_disputed", &["advise", "--limit", "docker-desktop-vpnkit"], 0),
     output("advise_impossible", &["advise", "--limit", "1s"], 0),
-    Output { name: "advise_configured", folder: "configured", args: &["advise"], status: 0 },
     output("advise_too_late", &["advise", "--limit", "350s", "--keepalive", "7200/75/9"], 1),
     output("advise_useless", &["advise", "--limit", "aws-alb", "--keepalive", "10/5/3"], 1),
     output("advise_thin", &["advise", "--limit", "350s", "--keepalive", "300/75/9"], 0),
     output("advise_httpx", &["advise", "--limit", "900s", "--client", "httpx"], 0),
     output("advise_undici", &["advise", "--limit", "aws-nat-gateway", "--client", "undici"], 0),
+];
+
+/// What `advise` says without a limit: this host's tables and what it may read of them are part of it, so it
+/// is not kept.
+const ADVICE_HERE: [Output; 2] = [
+    output("advise", &["advise"], 0),
+    Output { name: "advise_configured", folder: "configured", args: &["advise"], status: 0 },
 ];
 
 /// The other outputs.
@@ -161,7 +166,7 @@ fn references_are_as_kept() {
 
 #[test]
 fn no_line_is_wider_than_100_columns() {
-    for output in REPORTS.iter().chain(&ADVICE).chain(&REFERENCE) {
+    for output in REPORTS.iter().chain(&ADVICE).chain(&ADVICE_HERE).chain(&REFERENCE) {
         for line in run(output).lines() {
             assert!(line.chars().count() <= WIDTH, "{}: {line}", output.name);
         }
@@ -173,7 +178,8 @@ fn a_report_starts_with_the_answer_and_ends_with_a_command() {
     for output in &REPORTS {
         let text = run(output);
         let first = text.lines().next().expect("it says something");
-        assert!(first.contains("connection"), "{}: {first}", output.name);
+        let answers = first.contains("connection") || first.contains("request");
+        assert!(answers, "{}: {first}", output.name);
         let last = text.lines().last().expect("it says something");
         assert!(last.contains("stillopen "), "{}: {last}", output.name);
     }
@@ -181,7 +187,7 @@ fn a_report_starts_with_the_answer_and_ends_with_a_command() {
 
 #[test]
 fn advice_starts_with_the_answer_and_ends_with_a_command() {
-    for output in &ADVICE {
+    for output in ADVICE.iter().chain(&ADVICE_HERE) {
         let text = run(output);
         let first = text.lines().next().expect("it says something");
         let judged = ["keepalive", "is too late", "in time", "is fine", "Measure first"];

@@ -13,13 +13,12 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use stillopen_model::{Catalogue, Gap, IdleLimit, Judgement, KeepaliveValues};
+use stillopen_model::{Catalogue, Gap, IdleLimit, Judgement, KeepaliveValues, KernelHz};
 
 use self::assess::{Assessment, judged};
 use crate::{
     cli::AdviseArgs,
     clients::{self, Client},
-    config,
     input::quoted,
 };
 
@@ -61,10 +60,10 @@ pub(crate) fn run(args: &AdviseArgs) -> Result<ExitCode> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Source {
-    /// `--limit`
+    /// `--limit`, `--kube-proxy-config`
     CommandLine,
-    /// `stillopen.toml`
-    Configuration,
+    /// The tables of this host's kernel, and `stillopen.toml`.
+    Host,
     /// Nothing is known of this path: all of the catalogue, to compare with.
     Catalogue,
 }
@@ -76,19 +75,21 @@ struct Gathered {
     gaps: Vec<Gap>,
 }
 
-/// Those of the command line, else those that are configured, else all of the catalogue.
+/// Those of the command line, else those of this host, else all of the catalogue.
 fn gather(args: &AdviseArgs) -> Result<Gathered> {
-    if !args.limits.is_empty() {
-        let limits = args.limits.iter().map(|arg| arg.limit.clone()).collect();
+    let mut limits: Vec<IdleLimit> = args.limits.iter().map(|arg| arg.limit.clone()).collect();
+    // A node's kernel may be another one than this host's.
+    limits.extend(args.kube_proxy.limit(KernelHz::Foreign)?);
+    if !limits.is_empty() {
         return Ok(Gathered { limits, source: Source::CommandLine, gaps: Vec::new() });
     }
-    let config::Configured { limits, gaps } = config::read()?;
-    if !limits.is_empty() {
-        return Ok(Gathered { limits, source: Source::Configuration, gaps });
+    let here = super::limits::read_host()?;
+    if !here.limits.is_empty() {
+        return Ok(Gathered { limits: here.limits, source: Source::Host, gaps: here.gaps });
     }
     let rows = Catalogue::builtin().rows().iter();
     let limits = rows.filter_map(|row| row.to_limit().ok()).collect();
-    Ok(Gathered { limits, source: Source::Catalogue, gaps })
+    Ok(Gathered { limits, source: Source::Catalogue, gaps: Vec::new() })
 }
 
 /// A client with the values that it is to set.
@@ -123,9 +124,16 @@ impl Setting {
 
 /// The options of this run that a repetition needs, as they were given, each with a blank before it.
 fn repeat(args: &AdviseArgs) -> Repeat {
-    let limits = args.limits.iter().map(|limit| format!(" --limit {}", quoted(&limit.text)));
+    let mut limits = String::new();
+    let mut add = |option: &str, value: &str| {
+        limits.extend([" ", option, " ", &quoted(value)]);
+    };
+    for limit in &args.limits {
+        add("--limit", &limit.text);
+    }
+    args.kube_proxy.repeated(&mut add);
     let keepalive = args.keepalive.map(|values| format!(" --keepalive {values}"));
-    Repeat { limits: limits.collect(), keepalive: keepalive.unwrap_or_default() }
+    Repeat { limits, keepalive: keepalive.unwrap_or_default() }
 }
 
 /// What was given.
