@@ -197,6 +197,49 @@ fn advice_starts_with_the_answer_and_ends_with_a_command() {
     }
 }
 
+/// The fields of an object, and whether `docs/json.md` has each.
+fn documented_fields(object: &serde_json::Value) -> Vec<&str> {
+    let page = include_str!("../../../../docs/json.md");
+    let fields: Vec<&str> = object.as_object().expect("an object").keys().map(|k| &**k).collect();
+    for field in &fields {
+        assert!(page.contains(&format!("`{field}`")), "docs/json.md does not say what {field} is");
+    }
+    fields
+}
+
+#[test]
+fn the_json_of_advice_is_as_documented() {
+    let json = |args: &'static [&'static str], status| -> serde_json::Value {
+        serde_json::from_str(&run(&output("advise_json", args, status))).expect("it writes JSON")
+    };
+    let advice = json(
+        &["advise", "--limit", "aws-alb", "--limit", "350s", "--client", "undici", "--json"],
+        0,
+    );
+    documented_fields(&advice);
+    for part in [&advice["limits"][0], &advice["cost"], &advice["beware"][0], &advice["cures"][0]] {
+        documented_fields(part);
+    }
+    documented_fields(&advice["client"]);
+    assert_eq!(advice["schema"], "stillopen.advise/1");
+    assert_eq!(advice["judgement"], "useless");
+    assert_eq!(advice["keepalive"]["idle_s"], 60);
+    assert_eq!(advice["client"]["in_force"]["interval_s"], 1);
+
+    let late = json(&["advise", "--limit", "350s", "--keepalive", "7200/75/9", "--json"], 1);
+    assert_eq!((&late["judgement"], &late["given"]), (&"too_late".into(), &true.into()));
+    assert_eq!(late["better"]["idle_s"], 60);
+    assert_eq!(late["dead_peer_after_s"], 7200 + 75 * 9);
+
+    let impossible = json(&["advise", "--limit", "1s", "--json"], 0);
+    assert!(impossible["keepalive"].is_null());
+    assert_eq!(impossible["limits"][0]["judgement"], "too_late");
+
+    let clients = json(&["advise", "--client", "list", "--json"], 0);
+    assert_eq!(clients["schema"], "stillopen.advise-clients/1");
+    documented_fields(&clients["clients"][0]);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn the_last_command_of_a_report_is_one_that_runs() {
