@@ -61,7 +61,7 @@ static VENV: LazyLock<PathBuf> = LazyLock::new(|| {
     once("clients-python", REQUIREMENTS, |folder| {
         run(Command::new("python3").args(["-m", "venv"]).arg(folder));
         run(Command::new(folder.join("bin/python"))
-            .args(["-m", "pip", "install", "--quiet", "--requirement"])
+            .args(["-m", "pip", "install", "--quiet", "--no-compile", "--requirement"])
             .arg(Path::new(HERE).join("requirements.txt")));
     })
 });
