@@ -65,8 +65,8 @@ fn read_host(args: &CheckArgs) -> Result<Snapshot> {
         collected.look_again()?;
     }
     let mut snapshot = collected.snapshot;
-    snapshot.limits =
-        args.limits.iter().map(|arg| arg.limit.clone()).chain(configured.limits).collect();
+    snapshot.limits.extend(args.limits.iter().map(|arg| arg.limit.clone()));
+    snapshot.limits.extend(configured.limits);
     snapshot.gaps.extend(configured.gaps);
     pair_ends(&mut snapshot);
     if all {
