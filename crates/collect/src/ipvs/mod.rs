@@ -8,3 +8,6 @@ pub(crate) mod rows;
 pub(crate) use parse::{Services, Timeouts};
 pub(crate) use read::Ipvs;
 pub(crate) use rows::Row;
+
+#[cfg(test)]
+mod tests;
