@@ -4,14 +4,14 @@ use anyhow::Result;
 
 use crate::{
     sh,
-    tools::{self, IP, PYTHON, SETPRIV, VENV},
+    tools::{self, CONNTRACK, IP, NFT, PYTHON, SETPRIV, VENV},
 };
 
 /// What still has to compile where there is no Linux.
 const PORTABLE: [&str; 4] = ["stillopen-model", "stillopen-collect", "stillopen-lab", "stillopen"];
 
 pub(crate) fn run() -> Result<()> {
-    tools::require(&[IP, PYTHON, VENV, SETPRIV])?;
+    tools::require(&[IP, NFT, CONNTRACK, PYTHON, VENV, SETPRIV])?;
     check_portable()?;
     // Last, so that its own summary closes the output.
     sh::run(sh::cargo().args(["test", "--workspace", "--locked"]))

@@ -4,3 +4,6 @@ pub(crate) mod parse;
 pub(crate) mod read;
 
 pub(crate) use parse::Tracked;
+
+#[cfg(test)]
+mod tests;

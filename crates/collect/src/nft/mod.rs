@@ -7,3 +7,6 @@ pub(crate) mod read;
 pub(crate) mod rules;
 
 pub(crate) use rules::Rules;
+
+#[cfg(test)]
+mod tests;

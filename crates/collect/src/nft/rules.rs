@@ -32,6 +32,8 @@ const TCP: u8 = 6;
 const DEPTH: usize = 16;
 /// More steps than any ruleset should need: the rest is not known then.
 const STEPS: usize = 1 << 20;
+/// More destinations than one rule should need.
+const MOST: usize = 1 << 16;
 
 /// What follows from the rules of one namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -100,17 +102,28 @@ struct Base {
     is_nat: bool,
 }
 
+/// An address and a port; `None`: every one.
+type To = (Option<IpAddr>, Option<u16>);
+
 /// For which packets a rule is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Condition {
-    /// Any of these destinations; both `None`: every one.
-    to: Vec<(Option<IpAddr>, Option<u16>)>,
+    /// Any of these destinations.
+    to: Vec<To>,
     /// The states of connection tracking; `None`: all.
     states: Option<u32>,
     /// Not for TCP.
     never: bool,
     /// And something else that is not understood.
     other: bool,
+}
+
+/// What both allow; `None`: nothing.
+fn one<T: PartialEq>(a: Option<T>, b: Option<T>) -> Option<Option<T>> {
+    match (a, b) {
+        (Some(a), Some(b)) => (a == b).then_some(Some(a)),
+        (a, b) => Some(a.or(b)),
+    }
 }
 
 impl Default for Condition {
@@ -120,26 +133,15 @@ impl Default for Condition {
 }
 
 impl Condition {
-    fn to(&mut self, ips: &[(Option<IpAddr>, Option<u16>)]) {
-        let both = |a: &(Option<IpAddr>, Option<u16>), b: &(Option<IpAddr>, Option<u16>)| {
-            let ip = if a.0.is_some() && b.0.is_some() && a.0 != b.0 {
-                return None;
-            } else {
-                a.0.or(b.0)
-            };
-            let port = if a.1.is_some() && b.1.is_some() && a.1 != b.1 {
-                return None;
-            } else {
-                a.1.or(b.1)
-            };
-            Some((ip, port))
-        };
-        if self.to.len() > 1 && ips.len() > 1 {
-            // Two lists: what both have is not worth to be found out.
+    /// Only to these destinations.
+    fn to(&mut self, wanted: &[To]) {
+        if self.to.len() * wanted.len() > MOST {
             self.other = true;
             return;
         }
-        self.to = self.to.iter().flat_map(|a| ips.iter().filter_map(move |b| both(a, b))).collect();
+        let both = |a: To, b: To| Some((one(a.0, b.0)?, one(a.1, b.1)?));
+        let pairs = self.to.iter().flat_map(|&a| wanted.iter().map(move |&b| (a, b)));
+        self.to = pairs.filter_map(|(a, b)| both(a, b)).collect();
         self.never |= self.to.is_empty();
     }
 
