@@ -5,7 +5,8 @@ use anyhow::Result;
 use crate::{
     sh,
     tools::{
-        self, CURL, IP, JAVAC, NODE, NPM, PGJDBC, PYTHON, SETPRIV, SYSCTL, Tool, UNSHARE, VENV,
+        self, CONNTRACK, CURL, IP, JAVAC, NFT, NODE, NPM, PGJDBC, PYTHON, SETPRIV, SYSCTL, Tool,
+        UNSHARE, VENV,
     },
 };
 
@@ -13,8 +14,8 @@ use crate::{
 const PORTABLE: [&str; 4] = ["stillopen-model", "stillopen-collect", "stillopen-lab", "stillopen"];
 
 /// What the tests call.
-const TOOLS: [Tool; 11] =
-    [IP, PYTHON, VENV, SETPRIV, UNSHARE, CURL, NODE, NPM, JAVAC, PGJDBC, SYSCTL];
+const TOOLS: [Tool; 13] =
+    [IP, NFT, CONNTRACK, PYTHON, VENV, SETPRIV, UNSHARE, CURL, NODE, NPM, JAVAC, PGJDBC, SYSCTL];
 
 pub(crate) fn run() -> Result<()> {
     tools::require(&TOOLS)?;
