@@ -12,7 +12,7 @@ use stillopen_model::{Connection, Entry, TableKind};
 
 use super::{
     held::{self, Held, Index},
-    look::{Draft, Found, Missing, Said, present},
+    look::{Draft, Found, Missing, Said, of_row, present},
 };
 use crate::{
     Filter,
@@ -218,14 +218,15 @@ impl Tables {
                 let Some(Some(readings)) = self.rows.get(&place) else { return not_read };
                 let row = readings.iter().rev().find_map(|rows| rows.by_client(missing.flow));
                 if let Some(row) = row {
-                    let remaining = row.remaining;
-                    return Some(Entry::Present { remaining, translates_destination: true });
+                    return Some(of_row(row));
                 }
             }
             TableKind::Conntrack => {
                 let Some(Some(all)) = self.tracked.get(&place) else { return not_read };
                 match all.tracked.by_client(missing.flow) {
-                    Some(entry) if entry.translates() => return Some(present(entry)),
+                    Some(entry) if entry.translates() => {
+                        return Some(present(entry, missing.flow));
+                    }
                     // It passes as it is, or IPVS wrote this entry.
                     Some(_) => return None,
                     None => {}

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use stillopen_model::{Connection, Entry, Role, TableId, TableKind, Witness};
+use stillopen_model::{Connection, Entry, OtherSide, Role, TableId, TableKind, Witness};
 
 use super::{
     held::Held,
     path::{At, Paths},
 };
-use crate::{conntrack::Tracked, flow::Flow, netlink::read::Buffer, route::Way};
+use crate::{conntrack::Tracked, flow::Flow, ipvs::Row, netlink::read::Buffer, route::Way};
 
 /// Through more namespaces than a pod, its node and the node's host no way is followed.
 const HOPS: usize = 4;
@@ -96,25 +96,29 @@ impl Look<'_> {
             .and_then(|tracked| tracked.by_client(flow).or_else(|| tracked.by_server(flow)));
         if ipvs_sees && held.serves(flow.destination) && self.connection.role != Role::Server {
             if let Some(entry) = entry.filter(|entry| entry.translates_destination()) {
-                self.say(at, TableKind::Conntrack, Said::Entry(present(entry)));
+                self.say(at, TableKind::Conntrack, Said::Entry(present(entry, flow)));
             }
             self.virtual_service(at, flow, unchanged_at);
             return Fate::End;
         }
         if let Some(row) = held.rows.as_ref().and_then(|rows| rows.by_server(flow)) {
-            let entry = Entry::Present { remaining: row.remaining, translates_destination: true };
+            let entry = Entry::Present {
+                remaining: row.remaining,
+                translates_destination: true,
+                other_side: Some(side(row.original)),
+            };
             self.say(at, TableKind::Ipvs, Said::Entry(entry));
             return Fate::End;
         }
         match entry {
             Some(entry) if entry.translates() => {
-                self.say(at, TableKind::Conntrack, Said::Entry(present(entry)));
+                self.say(at, TableKind::Conntrack, Said::Entry(present(entry, flow)));
                 let from_client = entry.original == flow;
                 Fate::On(if from_client { entry.reply } else { entry.original }.inverse())
             }
             Some(entry) => {
                 if self.drops_strays(at, way) {
-                    self.say(at, TableKind::Conntrack, Said::Entry(present(entry)));
+                    self.say(at, TableKind::Conntrack, Said::Entry(present(entry, flow)));
                 }
                 Fate::On(flow)
             }
@@ -128,10 +132,7 @@ impl Look<'_> {
         let said = match &held.rows {
             None => Said::Entry(Entry::NotRead),
             Some(rows) => match rows.by_client(flow) {
-                Some(row) => Said::Entry(Entry::Present {
-                    remaining: row.remaining,
-                    translates_destination: true,
-                }),
+                Some(row) => Said::Entry(of_row(row)),
                 None => Said::Missing(Missing {
                     flow,
                     by_rule: false,
@@ -195,12 +196,29 @@ impl Look<'_> {
     }
 }
 
-/// One without a time lives for as long as anything does here.
-pub(super) fn present(entry: &Tracked) -> Entry {
+/// An entry of conntrack, as the end sees it whose packets come as `flow`. One without a time lives for as
+/// long as anything does here.
+pub(super) fn present(entry: &Tracked, flow: Flow) -> Entry {
+    let other = if entry.original == flow { entry.reply } else { entry.original };
     Entry::Present {
         remaining: entry.remaining.unwrap_or(Duration::from_secs(u32::MAX.into())),
         translates_destination: entry.translates_destination(),
+        other_side: entry.translates().then(|| side(other)),
     }
+}
+
+/// An entry of IPVS, as its client sees it.
+pub(super) fn of_row(row: &Row) -> Entry {
+    Entry::Present {
+        remaining: row.remaining,
+        translates_destination: true,
+        other_side: Some(OtherSide { local: row.server, peer: row.original.source }),
+    }
+}
+
+/// The socket whose packets come to the table as `flow`.
+fn side(flow: Flow) -> OtherSide {
+    OtherSide { local: flow.source, peer: flow.destination }
 }
 
 /// A witness of one place's table.
