@@ -7,6 +7,7 @@
 
 mod deadline;
 mod holder;
+mod pods;
 mod program;
 mod report;
 mod router;
