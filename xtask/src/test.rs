@@ -4,14 +4,17 @@ use anyhow::Result;
 
 use crate::{
     sh,
-    tools::{self, CURL, IP, JAVAC, PGJDBC, PYTHON, SETPRIV, SYSCTL, Tool, UNSHARE, VENV},
+    tools::{
+        self, CONNTRACK, CURL, IP, JAVAC, NFT, PGJDBC, PYTHON, SETPRIV, SYSCTL, Tool, UNSHARE, VENV,
+    },
 };
 
 /// What still has to compile where there is no Linux.
 const PORTABLE: [&str; 4] = ["stillopen-model", "stillopen-collect", "stillopen-lab", "stillopen"];
 
 /// What the tests call.
-const TOOLS: [Tool; 9] = [IP, PYTHON, VENV, SETPRIV, UNSHARE, CURL, JAVAC, PGJDBC, SYSCTL];
+const TOOLS: [Tool; 11] =
+    [IP, NFT, CONNTRACK, PYTHON, VENV, SETPRIV, UNSHARE, CURL, JAVAC, PGJDBC, SYSCTL];
 
 pub(crate) fn run() -> Result<()> {
     tools::require(&TOOLS)?;

@@ -1,8 +1,10 @@
 //! A table that was read is a witness: its entry, or that it has none, beats the arithmetic.
 
+use std::net::SocketAddr;
+
 use stillopen_model::{
-    Connection, ConntrackSettings, Entry, Finding, IdleLimit, Missing, Proof, State, TableId,
-    TableKind, TimerSlack, Verdict, Witness, diagnose,
+    Connection, ConntrackSettings, Entry, Finding, IdleLimit, Missing, OtherSide, Proof, Role,
+    State, TableId, TableKind, TimerSlack, Verdict, Witness, diagnose, pair_ends,
 };
 
 use super::{HZ, asked, at_risk, limit, one, s, snapshot, verdict, with_keepalive};
@@ -14,7 +16,7 @@ const NOT_PROVEN: Verdict = Verdict::Unknown { missing: Missing::Entry };
 const PEER_PROBES: Verdict = Verdict::Unknown { missing: Missing::PeerKeepalive };
 
 fn left(remaining_s: u64) -> Entry {
-    Entry::Present { remaining: s(remaining_s), translates_destination: true }
+    Entry::Present { remaining: s(remaining_s), translates_destination: true, other_side: None }
 }
 
 fn told(c: Connection, tables: &[(TableId, Entry)]) -> Connection {
@@ -73,7 +75,8 @@ fn what_a_table_says_is_the_verdict() {
 
 #[test]
 fn an_entry_that_only_rewrites_the_source_does_not_excuse_a_missing_one() {
-    let masqueraded = Entry::Present { remaining: s(86_300), translates_destination: false };
+    let masqueraded =
+        Entry::Present { remaining: s(86_300), translates_destination: false, other_side: None };
     let c = told(asked(100), &[(IPVS, Entry::Absent), (CONNTRACK, masqueraded)]);
     assert_eq!(verdict(c, limits()), NO_ENTRY);
 }
@@ -126,6 +129,31 @@ fn the_sooner_of_two_entries_decides() {
     let both = [(IPVS, left(799)), (CONNTRACK, left(250))];
     let diagnosis = one(told(asked(100), &both), limits());
     assert_eq!((diagnosis.verdict, diagnosis.limit), (at_risk(250), Some(1)));
+}
+
+#[test]
+fn both_ends_at_the_sides_of_a_table_are_one_row() {
+    let pod: SocketAddr = "10.0.2.2:8080".parse().unwrap();
+    let mut client = asked(100);
+    let other_side = Some(OtherSide { local: pod, peer: client.local });
+    let remaining = s(870);
+    let entry = Entry::Present { remaining, translates_destination: true, other_side };
+    client.tables = [Witness { table: IPVS, entry }].into();
+    let mut server = with_keepalive(asked(30), "60/30/3");
+    (server.local, server.peer) = (pod, client.local);
+    (server.netns, server.role, server.owner) = (1, Role::Server, None);
+    server.timer_expires = Some(s(30).into());
+    let counters = server.counters.as_mut().unwrap();
+    (counters.last_data_recv, counters.last_data_sent) = (s(100).into(), s(100).into());
+    (counters.bytes_received, counters.bytes_acked) = (101, 0);
+    let mut both = snapshot(vec![client, server], limits());
+    both.connections[0].counters.as_mut().unwrap().last_data_recv = s(100).into();
+    assert_eq!(pair_ends(&mut both), 1);
+    let far = both.connections[0].far_end.as_deref().expect("the pod's end");
+    assert_eq!(far.netns, 1);
+    let diagnosis = diagnose(&both)[0];
+    assert!(matches!(diagnosis.verdict, Verdict::Safe { .. }), "{diagnosis:?}");
+    assert!(diagnosis.findings.contains(Finding::PeerKeepsAlive));
 }
 
 #[test]

@@ -8,6 +8,9 @@ use super::{
     words,
 };
 
+/// Where the code to paste is.
+pub(super) const HOW_TO_SET_IT: &str = "How to, in your client:  stillopen advise --client list\n";
+
 /// What to do, with what it would lead to; the last line is a command. `listed`: the rows of the table.
 pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) {
     for Proposal { planned, predicted } in &report.proposals {
@@ -24,6 +27,7 @@ pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) {
             socket_options(values)
         );
         text.push_str(&wrap(&line, 4));
+        text.push_str(HOW_TO_SET_IT);
     }
     if report.counts.cut > 0 {
         let n = words::plural(report.counts.cut, "cut connection");

@@ -60,6 +60,9 @@ pub(crate) fn verdict(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> Str
         Verdict::AtRisk { cut_in } => cut_between(cut_in, limit(snapshot, d), c),
         Verdict::Cut { proof: Proof::NoEntry } => "CUT, no entry".into(),
         Verdict::Cut { proof: Proof::Inferred } => "CUT, inferred".into(),
+        Verdict::Unknown { missing: Missing::Entry } if c.state == State::CloseWait => {
+            "unknown: peer closed".into()
+        }
         Verdict::Unknown { missing } => format!("unknown: {}", missing_cell(missing)),
     }
 }
@@ -313,6 +316,9 @@ fn unknown(c: &Connection, missing: Missing, quiet: &str, time: &str) -> String 
         Missing::Expiry => format!(
             "quiet for {quiet}, longer than {time}, and what the limit does then is not known"
         ),
+        Missing::Entry if c.state == State::CloseWait => {
+            "the peer has closed it, and the table has no entry for it any more".into()
+        }
         Missing::Entry => format!(
             "the table has no entry for it, though it was quiet for only {quiet} of {time}: the table was \
              flushed, or it takes another way"

@@ -27,7 +27,7 @@ const fn output(name: &'static str, args: &'static [&'static str], status: i32) 
 }
 
 /// Reports of `check`: their first line is the answer, their last one holds a command.
-const REPORTS: [Output; 18] = [
+const REPORTS: [Output; 21] = [
     output("laptop", &["check", "--from", "laptop.json"], 0),
     output("laptop_all", &["check", "--from", "laptop.json", "--all"], 0),
     output("laptop_limit", &["check", "--from", "laptop.json", "--limit", "aws-nat-gateway"], 1),
@@ -49,6 +49,10 @@ const REPORTS: [Output; 18] = [
     output("node", &["check", "--from", "node.json"], 1),
     output("node_all", &["check", "--from", "node.json", "--all"], 1),
     output("node_drift", &["check", "--from", "node.json", "--kube-proxy-config", "350s.yaml"], 1),
+    // Read on a real kernel with IPVS: collect's testdata tells how.
+    output("ipvs_840s", &["check", "--from", "ipvs_840s.json"], 1),
+    output("ipvs_overdue", &["check", "--from", "ipvs_overdue.json"], 1),
+    output("ipvs_expired", &["check", "--from", "ipvs_expired.json"], 1),
     output("nothing_left", &["check", "--from", "laptop.json", "--port", "9"], 0),
 ];
 
