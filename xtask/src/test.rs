@@ -4,14 +4,21 @@ use anyhow::Result;
 
 use crate::{
     sh,
-    tools::{self, CONNTRACK, IP, NFT, PYTHON, SETPRIV, VENV},
+    tools::{
+        self, CONNTRACK, CURL, IP, JAVAC, NFT, NODE, NPM, PGJDBC, PYTHON, SETPRIV, SYSCTL, Tool,
+        UNSHARE, VENV,
+    },
 };
 
 /// What still has to compile where there is no Linux.
 const PORTABLE: [&str; 4] = ["stillopen-model", "stillopen-collect", "stillopen-lab", "stillopen"];
 
+/// What the tests call.
+const TOOLS: [Tool; 13] =
+    [IP, NFT, CONNTRACK, PYTHON, VENV, SETPRIV, UNSHARE, CURL, NODE, NPM, JAVAC, PGJDBC, SYSCTL];
+
 pub(crate) fn run() -> Result<()> {
-    tools::require(&[IP, NFT, CONNTRACK, PYTHON, VENV, SETPRIV])?;
+    tools::require(&TOOLS)?;
     check_portable()?;
     // Last, so that its own summary closes the output.
     sh::run(sh::cargo().args(["test", "--workspace", "--locked"]))

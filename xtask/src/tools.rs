@@ -43,6 +43,24 @@ pub(crate) const UNSHARE: Tool =
 pub(crate) const NSENTER: Tool =
     Tool { program: "nsenter", package: "util-linux", works_with: &[] };
 
+/// One of the clients that `advise` has a snippet for; so are the next ones.
+pub(crate) const CURL: Tool = Tool { program: "curl", package: "curl", works_with: &[] };
+/// See [`CURL`].
+pub(crate) const NODE: Tool = Tool { program: "node", package: "nodejs", works_with: &[] };
+/// Installs what Node.js's snippets need.
+pub(crate) const NPM: Tool = Tool { program: "npm", package: "npm", works_with: &[] };
+/// See [`CURL`].
+pub(crate) const JAVAC: Tool =
+    Tool { program: "javac", package: "default-jdk-headless", works_with: &[] };
+/// `PostgreSQL`'s driver for Java, where `tests/clients` looks for it.
+pub(crate) const PGJDBC: Tool = Tool {
+    program: "test",
+    package: "libpostgresql-jdbc-java",
+    works_with: &["-e", "/usr/share/java/postgresql.jar"],
+};
+/// The snippet of the kernel's defaults.
+pub(crate) const SYSCTL: Tool = Tool { program: "sysctl", package: "procps", works_with: &[] };
+
 /// Makes sure that these are there: as root on Debian by installing their packages.
 ///
 /// # Errors

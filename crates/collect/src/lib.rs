@@ -8,12 +8,15 @@
 #![cfg_attr(not(test), forbid(unsafe_code))]
 
 mod error;
+pub mod kube_proxy;
 mod request;
 
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod address;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod budget;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod cluster;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod conntrack;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
@@ -30,6 +33,8 @@ mod netlink;
 mod netns;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod nft;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod platform;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod process;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]

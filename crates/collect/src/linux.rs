@@ -12,7 +12,7 @@ use crate::{
         self,
         on_host::{TakenOver, classify},
     },
-    conntrack, host, ipvs,
+    cluster, conntrack, host, ipvs,
     netlink::{
         NetlinkError,
         read::{Buffer, Whole},
@@ -80,6 +80,7 @@ pub fn collect(request: &Request, taken_at: String) -> Result<Collected, Collect
         let sees = Sees { root, every_pid: netns::read::sees_every_pid() };
         gaps.owners(&sockets.connections, &found, sees);
         snapshot.processes = found.processes;
+        snapshot.services = cluster::read::describe(&mut snapshot.processes);
     }
     snapshot.connections = sockets.connections;
     if root && request.namespaces == Namespaces::All && !ipvs::read::exists() {

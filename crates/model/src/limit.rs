@@ -46,6 +46,14 @@ pub struct IdleLimit {
     /// What the server's next packet meets afterwards; `None`: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_meets: Option<Miss>,
+    /// What a configuration wants `idle_timeout` to be, where one was read beside what is in force.
+    #[serde(
+        rename = "configured_s",
+        with = "secs::option",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub configured: Option<Duration>,
     /// How this is known, strongest first. Measured beats read, read beats catalogue.
     pub evidence: Vec<Evidence>,
 }
@@ -67,6 +75,7 @@ impl IdleLimit {
             on_expiry: Expiry::default(),
             client_meets: None,
             server_meets: None,
+            configured: None,
             evidence: vec![evidence],
         }
     }

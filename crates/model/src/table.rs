@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Connection, secs};
+use crate::{Connection, IdleLimit, secs};
 
 /// One table of one network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -72,4 +72,30 @@ impl Connection {
     pub fn entry_in(&self, table: TableId) -> Option<Entry> {
         self.tables.iter().find(|witness| witness.table == table).map(|witness| witness.entry)
     }
+}
+
+/// The table is read after the socket, and counts in whole seconds.
+const READ_APART: Duration = Duration::from_secs(1);
+
+/// Whether a table on the connection's way translates it to its backend: one that has no entry is not
+/// passed then.
+pub(crate) fn is_translated_elsewhere(c: &Connection) -> bool {
+    let translates = |witness: &Witness| {
+        matches!(witness.entry, Entry::Present { translates_destination: true, .. })
+    };
+    c.tables.iter().any(translates)
+}
+
+/// Whether an entry is younger than the last packet that this end saw: probes of the peer, or answers to
+/// them, refreshed it.
+pub(crate) fn refreshed_unseen(
+    c: &Connection,
+    limit: &IdleLimit,
+    remaining: Duration,
+    quiet: Duration,
+) -> bool {
+    let timeout = limit.timeout_of(c);
+    let overdue = if remaining.is_zero() { limit.slack_of(timeout) } else { Duration::ZERO };
+    let age = timeout.checked_sub(remaining).map(|age| age + overdue);
+    age.is_some_and(|age| age + READ_APART + c.stamp_uncertainty() < quiet)
 }

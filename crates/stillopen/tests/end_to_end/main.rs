@@ -11,6 +11,7 @@ mod program;
 mod report;
 mod router;
 mod scene;
+mod services;
 mod socket;
 
 mod bad_input;

@@ -36,6 +36,14 @@ fn a_quiet_connection_shows_what_is_left_and_then_that_it_has_no_entry() {
         assert!(remaining <= TIMEOUT && translates_destination, "{snapshot:#?}");
     }
     assert_eq!(snapshot.limit("conntrack").idle_timeout_s, TIMEOUT.as_secs_f64());
+    let (report, status) = router.report();
+    for connection in &connections {
+        let row = report.row(connection);
+        row.is("at_risk", "conntrack", &["keepalive_off"]);
+        let cut_in_s = row.cut_in_s.expect("the entry tells");
+        assert!(cut_in_s <= TIMEOUT.as_secs_f64() && cut_in_s.fract() == 0.0, "{row:#?}");
+    }
+    assert_eq!(status, 1);
 
     for connection in &connections {
         wait_for_expiry(&router, connection);
@@ -44,6 +52,16 @@ fn a_quiet_connection_shows_what_is_left_and_then_that_it_has_no_entry() {
     for connection in &connections {
         assert_eq!(snapshot.said(connection), Said::Absent, "{snapshot:#?}");
     }
+    let (report, status) = router.report();
+    for connection in &connections {
+        let row = report.row(connection);
+        assert_eq!(
+            (row.verdict.as_str(), row.proof.as_deref()),
+            ("cut", Some("no_entry")),
+            "{row:#?}"
+        );
+    }
+    assert_eq!(status, 1);
 }
 
 #[test]
@@ -60,6 +78,9 @@ fn keepalive_keeps_the_entry() {
         let snapshot = router.snapshot();
         assert!(matches!(snapshot.said(&kept), Said::Present { .. }), "{snapshot:#?}");
         assert_eq!(snapshot.said(&quiet), Said::Absent, "{snapshot:#?}");
+        let (report, _) = router.report();
+        assert_eq!(report.row(&kept).verdict, "safe", "{report:#?}");
+        assert_eq!(report.row(&quiet).proof.as_deref(), Some("no_entry"), "{report:#?}");
     }
 }
 

@@ -1,5 +1,7 @@
 //! The arithmetic of the verdicts, one row a rule.
 
+mod tables;
+
 use std::time::Duration;
 
 use stillopen_model::{
@@ -78,7 +80,7 @@ fn with_unexplained(mut c: Connection, extra: u32) -> Connection {
 }
 
 fn snapshot(connections: Vec<Connection>, limits: Vec<IdleLimit>) -> Snapshot {
-    let host = Host { kernel: String::new(), hz: HZ, all_namespaces: false };
+    let host = Host { kernel: String::new(), hz: HZ, all_namespaces: false, platforms: Vec::new() };
     let mut snapshot = Snapshot::new("2026-11-29T12:00:00Z".into(), host);
     let namespace = |name: &str| Namespace {
         name: name.into(),
@@ -88,7 +90,7 @@ fn snapshot(connections: Vec<Connection>, limits: Vec<IdleLimit>) -> Snapshot {
         conntrack: None,
     };
     snapshot.namespaces = vec![namespace("a"), namespace("b")];
-    snapshot.processes = vec![Process { pid: 1, command: "python3".into(), uid: None }];
+    snapshot.processes = vec![Process { pid: 1, command: "python3".into(), uid: None, pod: None }];
     snapshot.connections = connections;
     snapshot.limits = limits;
     snapshot
