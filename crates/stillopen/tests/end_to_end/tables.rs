@@ -23,11 +23,8 @@ fn wait_for_expiry(router: &Router, connection: &Connection) {
 fn a_quiet_connection_shows_what_is_left_and_then_that_it_has_no_entry() {
     let router = Router::new();
     router.translate();
-    let connections = FAMILIES.map(|family| {
-        let mut connection = router.connect(family, Wanted::Service);
-        connection.ask();
-        connection
-    });
+    let mut connections = FAMILIES.map(|family| router.connect(family, Wanted::Service));
+    connections.iter_mut().for_each(Connection::ask);
     let snapshot = router.snapshot();
     for connection in &connections {
         let Said::Present { remaining, translates_destination } = snapshot.said(connection) else {
@@ -36,6 +33,7 @@ fn a_quiet_connection_shows_what_is_left_and_then_that_it_has_no_entry() {
         assert!(remaining <= TIMEOUT && translates_destination, "{snapshot:#?}");
     }
     assert_eq!(snapshot.limit("conntrack").idle_timeout_s, TIMEOUT.as_secs_f64());
+    connections.iter_mut().for_each(Connection::ask);
     let (report, status) = router.report();
     for connection in &connections {
         let row = report.row(connection);
