@@ -252,3 +252,6 @@ fn only_where_ipvs_has_none(found: &mut Vec<Found>) {
         .collect();
     found.retain(|found| !found.aside || absent.contains(&(found.connection, found.place)));
 }
+
+#[cfg(test)]
+mod tests;
