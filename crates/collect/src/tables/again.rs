@@ -53,9 +53,9 @@ struct All {
 impl Second<'_> {
     /// Turns drafts into what the tables said for certain.
     pub(super) fn settle(
-        &mut self,
+        &self,
         drafts: Vec<Draft>,
-        held: &mut [Held],
+        held: &[Held],
         budget: &mut Budget,
         buffer: &mut Buffer,
         gaps: &mut Gaps,
