@@ -63,6 +63,7 @@ pub use {
     linux::{Collected, collect},
     netlink::NetlinkError,
     nft::parse::parse_nft,
+    route::parse::parse_route,
     sock_diag::parse::{ParsedBlock, parse_connections, parse_listeners},
 };
 

@@ -40,8 +40,8 @@ const DESTINATION_PORT: u16 = 3;
 /// `IPPROTO_TCP`
 const TCP: u8 = 6;
 /// `IPS_SRC_NAT` and `IPS_DST_NAT` (`include/uapi/linux/netfilter/nf_conntrack_common.h`)
-pub(super) const SOURCE_NAT: u32 = 1 << 4;
-pub(super) const DESTINATION_NAT: u32 = 1 << 5;
+pub(crate) const SOURCE_NAT: u32 = 1 << 4;
+pub(crate) const DESTINATION_NAT: u32 = 1 << 5;
 
 /// One entry of a TCP connection.
 ///
@@ -58,6 +58,12 @@ pub(crate) struct Tracked {
 }
 
 impl Tracked {
+    /// An entry with these two tuples; `status`: what it translates.
+    #[cfg(test)]
+    pub(crate) fn new(original: Flow, reply: Flow, seconds: u64, status: u32) -> Self {
+        Self { original, reply, remaining: Some(Duration::from_secs(seconds)), status }
+    }
+
     /// Whether it translates an address of the connection. IP Virtual Server writes the tuples of its
     /// connections into their entries too (`ip_vs_update_conntrack`), but then the entry translates nothing.
     pub(crate) fn translates(&self) -> bool {

@@ -18,7 +18,7 @@ use crate::{
 
 /// `NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET`
 const GET_ENTRIES: u16 = 1 << 8 | 1;
-/// `CTA_STATUS_MASK`: Linux 5.13 and newer leave out what does not match, older ones don't know it.
+/// `CTA_STATUS_MASK`: a kernel that knows it (Linux 6.1 does) leaves out what does not match.
 const STATUS_MASK: u16 = 26;
 const FOLDER: &str = "/proc/sys/net/netfilter";
 
@@ -53,7 +53,6 @@ pub(crate) fn settings() -> io::Result<Option<ConntrackSettings>> {
 /// How many entries the namespace has. 0: also where this kernel tracks no connections. Asking for them
 /// costs a walk over the table of all namespaces, and may load a module.
 pub(crate) fn count() -> io::Result<u32> {
-    // Linux before 5.12 shows the entries of all namespaces in each, which is no less.
     match fs::exists(Path::new(FOLDER).join("nf_conntrack_count")) {
         Ok(true) => value(&Path::new(FOLDER).join("nf_conntrack_count")),
         _ => Ok(0),

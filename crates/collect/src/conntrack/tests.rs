@@ -26,11 +26,11 @@ fn recorded_entries() {
         (ends.to_owned(), by.to_owned(), Some(seconds), translates, destination)
     };
     let expected = [
-        row("10.77.1.2:56572 > 10.96.77.1:80", "10.77.2.2:8080 > 10.77.1.2:56572", 58, true, true),
+        row("10.77.1.2:56572 > 10.96.77.1:80", "10.77.2.2:8080 > 10.77.1.2:56572", 59, true, true),
         row(
             "10.77.2.2:8080 > 10.77.1.2:39758",
             "10.77.1.2:39758 > 10.77.2.2:8080",
-            4,
+            5,
             false,
             false,
         ),

@@ -179,7 +179,7 @@ impl Gaps {
                 names.len(),
                 names.join(", ")
             );
-            let how = if self.permission_for_tables { AS_ROOT } else { "" };
+            let how = if self.permission_for_tables { AS_ROOT } else { "run it again" };
             self.push(gap.source(), reason, how);
         }
         self.all

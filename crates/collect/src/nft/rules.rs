@@ -119,11 +119,10 @@ struct Condition {
 }
 
 /// What both allow; `None`: nothing.
-fn one<T: PartialEq>(a: Option<T>, b: Option<T>) -> Option<Option<T>> {
-    match (a, b) {
-        (Some(a), Some(b)) => (a == b).then_some(Some(a)),
-        (a, b) => Some(a.or(b)),
-    }
+fn both((ip, port): To, (other_ip, other_port): To) -> Option<To> {
+    let ips_differ = ip.zip(other_ip).is_some_and(|(a, b)| a != b);
+    let ports_differ = port.zip(other_port).is_some_and(|(a, b)| a != b);
+    (!ips_differ && !ports_differ).then(|| (ip.or(other_ip), port.or(other_port)))
 }
 
 impl Default for Condition {
@@ -139,7 +138,6 @@ impl Condition {
             self.other = true;
             return;
         }
-        let both = |a: To, b: To| Some((one(a.0, b.0)?, one(a.1, b.1)?));
         let pairs = self.to.iter().flat_map(|&a| wanted.iter().map(move |&b| (a, b)));
         self.to = pairs.filter_map(|(a, b)| both(a, b)).collect();
         self.never |= self.to.is_empty();

@@ -5,3 +5,6 @@ pub(crate) mod read;
 
 pub(crate) use parse::{Link, Way};
 pub(crate) use read::Router;
+
+#[cfg(test)]
+mod tests;

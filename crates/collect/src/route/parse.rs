@@ -169,3 +169,16 @@ fn split<'a, const N: usize>(
 fn number(what: &'static str, value: &[u8]) -> Result<u32, NetlinkError> {
     exactly(what, value).map(u32::from_ne_bytes)
 }
+
+/// Parses one answer of routing netlink: the link that a route leads through.
+///
+/// # Errors
+/// A message that is cut short or malformed, or one that says that the kernel refused.
+pub fn parse_route(block: &[u8]) -> Result<Option<u32>, NetlinkError> {
+    link(block)?;
+    nsid(block)?;
+    Ok(match way(block)? {
+        Way::Through { link, .. } => Some(link),
+        Way::Here | Way::Nowhere => None,
+    })
+}

@@ -53,9 +53,9 @@ struct All {
 impl Second<'_> {
     /// Turns drafts into what the tables said for certain.
     pub(super) fn settle(
-        &mut self,
+        &self,
         drafts: Vec<Draft>,
-        held: &mut [Held],
+        held: &[Held],
         budget: &mut Budget,
         buffer: &mut Buffer,
         gaps: &mut Gaps,
@@ -253,3 +253,6 @@ fn only_where_ipvs_has_none(found: &mut Vec<Found>) {
         .collect();
     found.retain(|found| !found.aside || absent.contains(&(found.connection, found.place)));
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,7 +29,7 @@ pub(super) struct Held {
     /// The entries that matter; `None`: not read.
     pub tracked: Option<Index<Tracked>>,
     /// Destinations that its entries translate.
-    translated: HashSet<SocketAddr>,
+    pub translated: HashSet<SocketAddr>,
     /// `None`: not read.
     pub rules: Option<Rules>,
 }

@@ -102,3 +102,6 @@ fn conntrack(settings: ConntrackSettings, rules: Option<&Rules>, name: &str) -> 
     };
     limit
 }
+
+#[cfg(test)]
+mod tests;

@@ -245,3 +245,6 @@ pub(super) fn give(
         connections[of_one[0].connection].tables = witnesses.collect();
     }
 }
+
+#[cfg(test)]
+mod tests;

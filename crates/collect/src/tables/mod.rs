@@ -44,10 +44,10 @@ pub(crate) fn witnesses(
         return;
     }
     let listed = places.len();
-    let mut all: Vec<Place> = places.iter().cloned().chain(others).collect();
+    let all: Vec<Place> = places.iter().cloned().chain(others).collect();
     let mut budget = Budget::new(BUDGET);
     let mut buffer = Buffer::new();
-    let mut held: Vec<Held> =
+    let held: Vec<Held> =
         all.iter().map(|place| held::read(place, &mut buffer, &mut budget, gaps)).collect();
 
     let concerned = Concerned::by(&held);
@@ -62,8 +62,8 @@ pub(crate) fn witnesses(
         }
     }
     drop(paths);
-    let mut second = again::Second { connections: &snapshot.connections, cookies, places: &all };
-    let found = second.settle(drafts, &mut held, &mut budget, &mut buffer, gaps);
+    let second = again::Second { connections: &snapshot.connections, cookies, places: &all };
+    let found = second.settle(drafts, &held, &mut budget, &mut buffer, gaps);
 
     // Namespaces beside those that were asked for get a row where they matter.
     let mut rows: Vec<Option<u32>> = (0..all.len()).map(|at| index(at, listed)).collect();
@@ -82,7 +82,6 @@ pub(crate) fn witnesses(
         snapshot.limits.push(limit);
     }
     look::give(&mut snapshot.connections, &found, table);
-    all.clear();
 }
 
 fn index(at: usize, listed: usize) -> Option<u32> {

@@ -19,6 +19,7 @@ use tempfile::TempDir;
 
 use crate::{
     program::Program,
+    report::Report,
     scene::{FAMILIES, Family, Netns, ip},
     socket::Connection,
 };
@@ -169,6 +170,11 @@ impl Router {
             .expect("start ip netns exec");
         assert!(output.status.success(), "these tests need conntrack: {output:?}");
         !output.stdout.is_empty()
+    }
+
+    /// What `check` says of the client's namespace, and its exit status.
+    pub(crate) fn report(&self) -> (Report, i32) {
+        Program::new(self.folder.path()).args(&["check", "--netns", &self.client.name]).look()
     }
 
     /// What `check` reads of the client's and the server's namespace.

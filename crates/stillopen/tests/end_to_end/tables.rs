@@ -23,11 +23,8 @@ fn wait_for_expiry(router: &Router, connection: &Connection) {
 fn a_quiet_connection_shows_what_is_left_and_then_that_it_has_no_entry() {
     let router = Router::new();
     router.translate();
-    let connections = FAMILIES.map(|family| {
-        let mut connection = router.connect(family, Wanted::Service);
-        connection.ask();
-        connection
-    });
+    let mut connections = FAMILIES.map(|family| router.connect(family, Wanted::Service));
+    connections.iter_mut().for_each(Connection::ask);
     let snapshot = router.snapshot();
     for connection in &connections {
         let Said::Present { remaining, translates_destination } = snapshot.said(connection) else {
@@ -36,6 +33,15 @@ fn a_quiet_connection_shows_what_is_left_and_then_that_it_has_no_entry() {
         assert!(remaining <= TIMEOUT && translates_destination, "{snapshot:#?}");
     }
     assert_eq!(snapshot.limit("conntrack").idle_timeout_s, TIMEOUT.as_secs_f64());
+    connections.iter_mut().for_each(Connection::ask);
+    let (report, status) = router.report();
+    for connection in &connections {
+        let row = report.row(connection);
+        row.is("at_risk", "conntrack", &["keepalive_off"]);
+        let cut_in_s = row.cut_in_s.expect("the entry tells");
+        assert!(cut_in_s <= TIMEOUT.as_secs_f64() && cut_in_s.fract() == 0.0, "{row:#?}");
+    }
+    assert_eq!(status, 1);
 
     for connection in &connections {
         wait_for_expiry(&router, connection);
@@ -44,6 +50,16 @@ fn a_quiet_connection_shows_what_is_left_and_then_that_it_has_no_entry() {
     for connection in &connections {
         assert_eq!(snapshot.said(connection), Said::Absent, "{snapshot:#?}");
     }
+    let (report, status) = router.report();
+    for connection in &connections {
+        let row = report.row(connection);
+        assert_eq!(
+            (row.verdict.as_str(), row.proof.as_deref()),
+            ("cut", Some("no_entry")),
+            "{row:#?}"
+        );
+    }
+    assert_eq!(status, 1);
 }
 
 #[test]
@@ -60,6 +76,9 @@ fn keepalive_keeps_the_entry() {
         let snapshot = router.snapshot();
         assert!(matches!(snapshot.said(&kept), Said::Present { .. }), "{snapshot:#?}");
         assert_eq!(snapshot.said(&quiet), Said::Absent, "{snapshot:#?}");
+        let (report, _) = router.report();
+        assert_eq!(report.row(&kept).verdict, "safe", "{report:#?}");
+        assert_eq!(report.row(&quiet).proof.as_deref(), Some("no_entry"), "{report:#?}");
     }
 }
 
