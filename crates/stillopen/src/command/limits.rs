@@ -62,7 +62,7 @@ fn print_in_force(args: &LimitsArgs) -> Result<()> {
             let file = input::read_snapshot_file(path).with_context(context)?;
             Snapshot::from_json(&file).with_context(context)?
         }
-        None => read_host()?,
+        None => read_host(true)?,
     };
     args.kube_proxy.apply(&mut snapshot)?;
     let mut stdout = io::stdout().lock();
@@ -83,14 +83,15 @@ fn print_in_force(args: &LimitsArgs) -> Result<()> {
     Ok(())
 }
 
-/// The host's tables and settings, and what is configured for it.
+/// The host's tables and settings, and what is configured for it; with `owners` also the Services that
+/// programs were told of.
 ///
 /// # Errors
 /// Neither can be read.
-pub(super) fn read_host() -> Result<Snapshot> {
+pub(super) fn read_host(owners: bool) -> Result<Snapshot> {
     let configured = config::read()?;
     let namespaces = check::default_namespaces();
-    let request = Request { namespaces, owners: true, filter: Filter::default() };
+    let request = Request { namespaces, owners, filter: Filter::default() };
     let taken_at = clock::now();
     let mut snapshot = match collect(&request, taken_at.clone()) {
         Ok(collected) => collected.snapshot,

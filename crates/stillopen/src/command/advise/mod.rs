@@ -10,6 +10,7 @@ mod text;
 use std::{
     io::{self, Write as _},
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::{Result, bail};
@@ -21,6 +22,9 @@ use crate::{
     clients::{self, Client},
     input::quoted,
 };
+
+/// Limits that are all as long as that, such as conntrack's, say nothing about a path: the catalogue says more.
+const LONG: Duration = Duration::from_secs(86_400);
 
 /// What `--client` takes to list them.
 const LIST: &str = "list";
@@ -83,8 +87,8 @@ fn gather(args: &AdviseArgs) -> Result<Gathered> {
     if !limits.is_empty() {
         return Ok(Gathered { limits, source: Source::CommandLine, gaps: Vec::new() });
     }
-    let here = super::limits::read_host()?;
-    if !here.limits.is_empty() {
+    let here = super::limits::read_host(false)?;
+    if here.limits.iter().any(|limit| limit.idle_timeout < LONG) {
         return Ok(Gathered { limits: here.limits, source: Source::Host, gaps: here.gaps });
     }
     let rows = Catalogue::builtin().rows().iter();
