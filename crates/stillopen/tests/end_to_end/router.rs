@@ -40,7 +40,7 @@ const ON_THE_WAY_PAST: [IpAddr; 2] = [
 /// The four, and who listens in two of them.
 pub(crate) struct Router {
     client: Netns,
-    router: Netns,
+    between: Netns,
     server: Netns,
     _past: Netns,
     servers: [TcpListener; 2],
@@ -78,7 +78,7 @@ impl Router {
             past.enter(|| TcpListener::bind(at)).expect("listen in the namespace past the router")
         });
         let folder = tempfile::tempdir().expect("make a folder");
-        Self { client, router, server, _past: past, servers, servers_past, folder }
+        Self { client, between: router, server, _past: past, servers, servers_past, folder }
     }
 
     /// Connections to the service go to the server.
@@ -124,7 +124,7 @@ impl Router {
 
     fn rules(&self, rules: &str) {
         let mut nft = Command::new("ip")
-            .args(["netns", "exec", &self.router.name, "nft", "-f", "-"])
+            .args(["netns", "exec", &self.between.name, "nft", "-f", "-"])
             .stdin(Stdio::piped())
             .spawn()
             .expect("start ip netns exec");
@@ -163,7 +163,7 @@ impl Router {
         let from: SocketAddr = connection.local().parse().expect("an address");
         let family = if from.is_ipv4() { "ipv4" } else { "ipv6" };
         let output = Command::new("ip")
-            .args(["netns", "exec", &self.router.name])
+            .args(["netns", "exec", &self.between.name])
             .args(["conntrack", "-L", "-f", family, "-p", "tcp"])
             .args(["--orig-src", &from.ip().to_string(), "--sport", &from.port().to_string()])
             .output()

@@ -32,7 +32,8 @@ fn a_quiet_connection_shows_what_is_left_and_then_that_it_has_no_entry() {
         };
         assert!(remaining <= TIMEOUT && translates_destination, "{snapshot:#?}");
     }
-    assert_eq!(snapshot.limit("conntrack").idle_timeout_s, TIMEOUT.as_secs_f64());
+    let idle_timeout_s = snapshot.limit("conntrack").idle_timeout_s;
+    assert_eq!(Duration::from_secs_f64(idle_timeout_s), TIMEOUT);
     connections.iter_mut().for_each(Connection::ask);
     let (report, status) = router.report();
     for connection in &connections {

@@ -18,9 +18,9 @@ fn of_ipvs(services: &[&str], timeouts: Option<Timeouts>, sloppy: bool, icmp: bo
     Held { ipvs: Some(Ipvs { services, timeouts, sloppy, icmp }), ..Held::default() }
 }
 
-fn defaults() -> Option<Timeouts> {
+fn defaults() -> Timeouts {
     let s = Duration::from_secs;
-    Some(Timeouts { tcp: s(900), tcp_fin: s(120), udp: s(300) })
+    Timeouts { tcp: s(900), tcp_fin: s(120), udp: s(300) }
 }
 
 fn settings(loose: bool) -> ConntrackSettings {
@@ -45,7 +45,7 @@ fn all(held: &[Held], found: &[Found]) -> Vec<IdleLimit> {
 
 #[test]
 fn ipvs_is_900_60_120_on_the_timer_wheel_for_its_services() {
-    let held = [of_ipvs(&["10.96.0.10:80", "10.96.0.11:0"], defaults(), false, false)];
+    let held = [of_ipvs(&["10.96.0.10:80", "10.96.0.11:0"], Some(defaults()), false, false)];
     let [limit] = &all(&held, &[])[..] else { panic!("one limit") };
     assert_eq!((limit.id.as_str(), limit.component.as_str()), ("ipvs", "IPVS of host"));
     let s = |seconds| Some(Duration::from_secs(seconds));
@@ -59,16 +59,17 @@ fn ipvs_is_900_60_120_on_the_timer_wheel_for_its_services() {
     }
     let meets = (limit.client_meets, limit.server_meets);
     assert_eq!(meets, (Some(Miss::Reset), Some(Miss::PassUntranslated)));
-    let held = [of_ipvs(&["10.96.0.10:80"], defaults(), true, true)];
+    let held = [of_ipvs(&["10.96.0.10:80"], Some(defaults()), true, true)];
     let limit = &all(&held, &[])[0];
     assert_eq!((limit.client_meets, limit.server_meets), (None, Some(Miss::IcmpUnreachable)));
 }
 
 #[test]
 fn without_services_of_tcp_or_timeouts_there_is_no_limit() {
-    for held in
-        [of_ipvs(&[], defaults(), false, false), of_ipvs(&["10.96.0.10:80"], None, false, false)]
-    {
+    for held in [
+        of_ipvs(&[], Some(defaults()), false, false),
+        of_ipvs(&["10.96.0.10:80"], None, false, false),
+    ] {
         assert_eq!(all(&[held], &[]), []);
     }
 }
@@ -102,7 +103,7 @@ fn conntrack_is_a_limit_where_it_is_a_witness_of_its_own() {
 
 #[test]
 fn several_tables_of_a_kind_have_their_namespaces_name() {
-    let held = [0, 1].map(|_| of_ipvs(&["10.96.0.10:80"], defaults(), false, false));
+    let held = [0, 1].map(|_| of_ipvs(&["10.96.0.10:80"], Some(defaults()), false, false));
     let ids: Vec<String> = all(&held, &[]).into_iter().map(|limit| limit.id).collect();
     assert_eq!(ids, ["ipvs-host", "ipvs-pid-7"]);
 }

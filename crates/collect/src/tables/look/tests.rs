@@ -133,11 +133,11 @@ fn conntrack_should_have_an_entry_where_another_or_a_rule_is_for_the_same_destin
     let mut rules = Rules::default();
     let to = crate::nft::rules::Destination { ip: other.destination.ip(), port: Some(80) };
     rules.from_elsewhere.insert(to);
-    let ruled = || Held { rules: Some(rules.clone()), ..tracking(Vec::new()) };
-    assert_eq!(client(ruled(), ELSEWHERE).0, ["conntrack: missing, rule true"]);
-    assert_eq!(client(ruled(), HERE), (vec![], Some(other)), "the rule is for what comes in");
+    let with_rule = || Held { rules: Some(rules.clone()), ..tracking(Vec::new()) };
+    assert_eq!(client(with_rule(), ELSEWHERE).0, ["conntrack: missing, rule true"]);
+    assert_eq!(client(with_rule(), HERE), (vec![], Some(other)), "the rule is for what comes in");
     assert_eq!(client(tracking(Vec::new()), ELSEWHERE), (vec![], Some(other)));
-    let unread = Held { tracked: None, ..ruled() };
+    let unread = Held { tracked: None, ..with_rule() };
     assert_eq!(client(unread, ELSEWHERE).0, ["conntrack: NotRead"]);
 }
 
