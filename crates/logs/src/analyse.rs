@@ -344,7 +344,9 @@ fn one(everything: Everything, side: Side) -> Analysis {
         longest_answered: None,
         repeated: 0,
         repeated_after: None,
+        ended_after: None,
     };
+    let mut ended = Vec::new();
     let (mut counts, mut timed_out, mut apart) = (Counts::default(), Vec::new(), Vec::new());
     let mut before: Option<(u32, ServerSide)> = None;
     attempts::each(&store, 0, |attempt| {
@@ -356,6 +358,7 @@ fn one(everything: Everything, side: Side) -> Analysis {
                 let answered = client.end.is_some_and(|(_, kind)| kind == Kind::Answered);
                 let waited = wait(attempt);
                 timed_out.extend(waited.filter(|(_, k)| *k == Kind::TimedOut).map(|(at, _)| at));
+                ended.extend(waited.filter(|(_, k)| *k == Kind::Broken).map(|(at, _)| at));
                 (answered.then(|| waited.map(|(at, _)| at)), client.end)
             }
             Side::Server => {
@@ -370,6 +373,8 @@ fn one(everything: Everything, side: Side) -> Analysis {
                     sided.repeated += 1;
                     apart.extend(server.begin().zip(earlier.begin()).map(|(b, a)| b - a));
                 }
+                let failed = server.end.filter(|(_, kind)| *kind == Kind::Failed);
+                ended.extend(failed.zip(server.begin()).map(|((end, _), begin)| end - begin));
                 (server.sent().map(|_| server.took()), server.end)
             }
         };
@@ -380,6 +385,7 @@ fn one(everything: Everything, side: Side) -> Analysis {
         }
     });
     sided.repeated_after = constant(&mut apart, LEAST_NAMED).map(timer);
+    sided.ended_after = constant(&mut ended, LEAST_ALIKE).map(timer);
     counts.duplicates = store.duplicates;
     Analysis {
         class: Class::NotEnoughData,

@@ -146,6 +146,8 @@ pub struct OneSided {
     pub repeated: u64,
     /// The time between two such, where it is the same for most.
     pub repeated_after: Option<Timer>,
+    /// A constant time after which requests ended without an answer, the client's own timer apart.
+    pub ended_after: Option<Timer>,
 }
 
 /// One bar of the histogram.

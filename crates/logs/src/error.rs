@@ -8,7 +8,7 @@ use crate::event::Side;
 #[derive(Debug, thiserror::Error)]
 pub enum LogsError {
     /// A file can't be opened or read.
-    #[error("read {}: {source}", path.display())]
+    #[error("read {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,

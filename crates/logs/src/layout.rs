@@ -176,21 +176,21 @@ impl Layout {
     /// In one line for people.
     pub(crate) fn describe(&self) -> String {
         let time = match &self.time {
-            Some((field, format)) => format!("time {field} ({})", format.name()),
+            Some((field, format)) => format!("time in {field} ({})", format.name()),
             None => "time of the wrapper".to_owned(),
         };
         let id = match (&self.id, &self.attempt) {
             (None, _) => "no id".to_owned(),
-            (Some(id), None) => format!("id {id}"),
-            (Some(id), Some(attempt)) => format!("id {id}, attempt {attempt}"),
+            (Some(id), None) => format!("id in {id}"),
+            (Some(id), Some(attempt)) => format!("id in {id}, attempt in {attempt}"),
         };
         let event = match self.event.as_deref() {
-            None => "every line an end".to_owned(),
-            Some(TEXT) => "event from the text".to_owned(),
-            Some(event) => format!("event {event}"),
+            None => "each line an end".to_owned(),
+            Some(TEXT) => "event in the text".to_owned(),
+            Some(event) => format!("event in {event}"),
         };
         let (wrapper, format) = (self.wrapper.name(), self.format.name());
-        format!("{wrapper}{format}; {time}; {id}; {event}")
+        format!("{wrapper}{format}, {time}, {id}, {event}")
     }
 }
 

@@ -8,6 +8,7 @@
 mod analyse;
 mod analysis;
 mod attempts;
+mod candidates;
 mod constant;
 mod detect;
 mod error;
@@ -30,6 +31,7 @@ pub use analysis::{
     Analysis, BadLine, Between, Bin, Class, Counts, Join, Limit, LogRead, LostRequest, OneSided,
     Timer,
 };
+pub use candidates::candidates;
 pub use error::LogsError;
 pub use event::{Millis, Side};
 pub use layout::{Named, Overrides};

@@ -1,6 +1,7 @@
 //! The command line: one place that help, manual pages and completions are made from.
 
 pub mod lab;
+pub mod logs;
 
 use std::{
     io::{self, Write as _},
@@ -45,6 +46,8 @@ pub enum Command {
     Limits(LimitsArgs),
     /// What each finding of `check` means, and what cures it.
     Findings(FindingsArgs),
+    /// What a client's and a server's logs say together: answers that were sent and never arrived, and the limit.
+    Logs(logs::LogsArgs),
     /// The failure and its cure, replayed on virtual time; and the two programs of the incident.
     Lab(lab::LabArgs),
 }
@@ -159,6 +162,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => command::check::run(&args),
         Command::Limits(args) => command::limits::run(&args),
         Command::Findings(args) => command::findings::run(&args),
+        Command::Logs(args) => command::logs::run(&args),
         Command::Lab(args) => command::lab::run(args),
     };
     outcome.unwrap_or_else(|error| failed(&error))
