@@ -52,6 +52,8 @@ struct Gathered {
     counts: Counts,
     sample: Sample,
     lost: Vec<Loss>,
+    /// Silences of those that were too late: for the histogram only.
+    late: Vec<Milli32>,
     longest_received: Option<Silence>,
     shortest_lost: Option<Silence>,
     /// Waits that the client's own timer ended, and those that something else did.
@@ -110,6 +112,8 @@ fn both(everything: Everything) -> Result<Analysis, LogsError> {
         _ => None,
     };
     gathered.lost.sort_by_key(|loss| loss.attempt.server.and_then(|server| server.sent()));
+    let mut lost = [gathered.late, gathered.sample.lost_high].concat();
+    lost.sort_unstable();
     Ok(Analysis {
         class,
         counts: gathered.counts,
@@ -123,7 +127,7 @@ fn both(everything: Everything) -> Result<Analysis, LogsError> {
         skew: skew.map(|skew| (skew.server_ahead, skew.uncertainty)),
         join: *join,
         one_sided: None,
-        histogram: histogram(&gathered.sample),
+        histogram: histogram(&gathered.sample.arrived_high, &lost),
         logs: logs.clone(),
     })
 }
@@ -201,7 +205,9 @@ impl Gathered {
     fn lose(&mut self, attempt: &Attempt, silence: Silence, too_late: bool) {
         self.wasted += duration(attempt.server.and_then(|server| server.took()).unwrap_or(0));
         self.lost.push(Loss { attempt: *attempt, silence, too_late });
-        if !too_late {
+        if too_late {
+            self.late.push(milli32(silence.high));
+        } else {
             self.sample.lost_high.push(milli32(silence.high));
             let shorter = self.shortest_lost.is_none_or(|known| silence.high < known.high);
             if shorter {
@@ -412,9 +418,8 @@ fn attempt_before(store: &Store, attempt: &Attempt) -> Option<ServerSide> {
 }
 
 /// Bars of a round width, from 0 to the longest silence; both lists are in order.
-fn histogram(sample: &Sample) -> Vec<Bin> {
+fn histogram(arrived: &[Milli32], lost: &[Milli32]) -> Vec<Bin> {
     const WIDTHS: [u64; 13] = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 21_600];
-    let (arrived, lost) = (&sample.arrived_high, &sample.lost_high);
     let Some(longest) = arrived.last().max(lost.last()) else { return Vec::new() };
     let longest = u64::from(*longest) / 1000 + 1;
     let width = WIDTHS.into_iter().find(|width| longest.div_ceil(*width) <= MOST_BINS);

@@ -151,8 +151,13 @@ impl Layout {
 
     /// What the fields say happened.
     pub(crate) fn kind(&self, fields: &Fields<'_>) -> Option<Kind> {
-        let event = self.event.as_deref().and_then(|field| fields.get(field));
         let status = self.status.as_deref().and_then(|field| fields.get(field)?.parse().ok());
+        self.kind_with(fields, status)
+    }
+
+    /// The same with another status than the fields have.
+    pub(crate) fn kind_with(&self, fields: &Fields<'_>, status: Option<u16>) -> Option<Kind> {
+        let event = self.event.as_deref().and_then(|field| fields.get(field));
         let reasons = self.reasons.iter().filter_map(|field| fields.get(field));
         self.kind_of(event, fields).map(|kind| words::refined(kind, status, reasons))
     }
@@ -195,4 +200,4 @@ impl Layout {
 }
 
 /// Where a log numbers attempts but a line does not.
-const FIRST_ATTEMPT: u32 = 1;
+pub(crate) const FIRST_ATTEMPT: u32 = 1;

@@ -18,6 +18,7 @@ mod format;
 mod layout;
 mod order;
 mod read;
+mod shape;
 mod silence;
 mod skew;
 mod source;

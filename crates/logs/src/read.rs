@@ -7,9 +7,10 @@ use crate::{
     event::{Event, Millis, Side},
     layout::{Layout, Overrides, Said},
     order::Unnamed,
+    shape::Shapes,
     source::{LONGEST_LINE, Lines, Source, lines_of},
     store::Store,
-    wrapper::{Parts, Unwrapped},
+    wrapper::{Parts, Unwrapped, Wrapper},
 };
 
 /// Bad lines of a file that are shown.
@@ -160,11 +161,16 @@ fn read_one(
         None => log.source.open(progress)?,
     };
     let mut reader = Reader { layout, store, unnamed, join, file, log: blank, ends: None };
+    let mut shapes = Shapes::learn(layout, lines.peek()?);
     let mut parts = Parts::default();
     let mut id = Vec::new();
     while let Some(block) = lines.next_block()? {
-        for line in lines_of(block) {
-            reader.line(line, &mut parts, &mut id)?;
+        if layout.wrapper == Wrapper::None {
+            reader.block(block, &mut shapes, &mut id)?;
+        } else {
+            for line in lines_of(block) {
+                reader.wrapped(line, &mut parts, &mut shapes, &mut id)?;
+            }
         }
     }
     let Reader { mut log, ends, .. } = reader;
@@ -179,7 +185,40 @@ fn read_one(
 }
 
 impl Reader<'_> {
-    fn line(&mut self, line: &[u8], parts: &mut Parts, id: &mut Vec<u8>) -> Result<(), LogsError> {
+    /// Lines without a wrapper: the shape of a line also finds its end.
+    fn block(
+        &mut self,
+        block: &[u8],
+        shapes: &mut Shapes<'_>,
+        id: &mut Vec<u8>,
+    ) -> Result<(), LogsError> {
+        let mut rest = block;
+        while !rest.is_empty() {
+            self.log.lines += 1;
+            if let Some((said, next)) = shapes.read(rest, None) {
+                let line = &rest[..next];
+                rest = &rest[next..];
+                self.said(&said, line)?;
+                continue;
+            }
+            let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            let line = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
+            rest = rest.get(end + 1..).unwrap_or_default();
+            if !line.is_empty() {
+                let said = self.layout.read(line, None, id);
+                self.said(&said, line)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wrapped(
+        &mut self,
+        line: &[u8],
+        parts: &mut Parts,
+        shapes: &mut Shapes<'_>,
+        id: &mut Vec<u8>,
+    ) -> Result<(), LogsError> {
         self.log.lines += 1;
         if line.is_empty() {
             return Ok(());
@@ -195,11 +234,20 @@ impl Reader<'_> {
         if inner.line.is_empty() {
             return Ok(());
         }
-        match self.layout.read(&inner.line, inner.at, id) {
+        if let Some((said, _)) = shapes.read(&inner.line, inner.at) {
+            return self.said(&said, line);
+        }
+        let said = self.layout.read(&inner.line, inner.at, id);
+        self.said(&said, line)
+    }
+
+    #[inline]
+    fn said(&mut self, said: &Said<Event<'_>>, line: &[u8]) -> Result<(), LogsError> {
+        match said {
             Said::Nothing => {}
             Said::Unreadable => self.bad(line),
             Said::Event(event) => {
-                if !self.event(&event)? {
+                if !self.event(event)? {
                     self.bad(line);
                 }
             }

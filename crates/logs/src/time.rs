@@ -103,7 +103,7 @@ pub(crate) fn rfc3339(text: &[u8]) -> Option<Millis> {
 
 fn two(tens: u8, ones: u8) -> Option<i64> {
     let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
-    (tens <= 9 && ones <= 9).then_some(i64::from(tens * 10 + ones))
+    (tens <= 9 && ones <= 9).then(|| i64::from(tens) * 10 + i64::from(ones))
 }
 
 /// Milliseconds of `.123456`, where there is one, and what follows it.

@@ -7,7 +7,7 @@ use super::text::row;
 use crate::report::words::limit_time;
 
 /// Candidates that are named; there are many at the usual numbers.
-const NAMED: usize = 8;
+const NAMED: usize = 12;
 
 pub(super) fn steps(analysis: &Analysis) -> String {
     let mut text = named(analysis);
