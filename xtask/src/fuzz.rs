@@ -28,6 +28,8 @@ enum Target {
     PacketView,
     /// Sequences of operations on the lab's middlebox.
     Middlebox,
+    /// Logs of a client and a server.
+    Logs,
 }
 
 impl Target {
@@ -41,6 +43,7 @@ impl Target {
             Self::Snapshot => ("snapshot", &["crates/model/tests/cases"]),
             Self::PacketView => ("packet_view", &[]),
             Self::Middlebox => ("middlebox", &[]),
+            Self::Logs => ("logs", &[]),
         }
     }
 }

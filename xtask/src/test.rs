@@ -8,7 +8,8 @@ use crate::{
 };
 
 /// What still has to compile where there is no Linux.
-const PORTABLE: [&str; 4] = ["stillopen-model", "stillopen-collect", "stillopen-lab", "stillopen"];
+const PORTABLE: [&str; 5] =
+    ["stillopen-model", "stillopen-collect", "stillopen-lab", "stillopen-logs", "stillopen"];
 
 pub(crate) fn run() -> Result<()> {
     tools::require(&[IP, PYTHON, VENV, SETPRIV])?;

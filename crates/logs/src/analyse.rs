@@ -68,7 +68,8 @@ struct Gathered {
 
 struct Loss {
     attempt: Attempt,
-    silence: Silence,
+    /// `None`: neither log says when it began.
+    silence: Option<Silence>,
     too_late: bool,
 }
 
@@ -157,7 +158,7 @@ impl Gathered {
             .and_then(|client| client.end)
             .is_some_and(|(_, kind)| kind == Kind::TimedOut);
         let silence = silence(attempt, skew.server_ahead);
-        counts.sent += u64::from(silence.is_some());
+        counts.sent += u64::from(attempt.server.is_some_and(|server| server.sent().is_some()));
         match fate {
             Fate::Arrived => {
                 counts.received += 1;
@@ -178,9 +179,7 @@ impl Gathered {
                 if too_late {
                     self.note_left(by_timer);
                 }
-                if let Some(silence) = silence {
-                    self.lose(attempt, silence, too_late);
-                }
+                self.lose(attempt, silence, too_late);
                 return true;
             }
             Fate::Unseen => counts.unseen += 1,
@@ -202,9 +201,10 @@ impl Gathered {
         }
     }
 
-    fn lose(&mut self, attempt: &Attempt, silence: Silence, too_late: bool) {
+    fn lose(&mut self, attempt: &Attempt, silence: Option<Silence>, too_late: bool) {
         self.wasted += duration(attempt.server.and_then(|server| server.took()).unwrap_or(0));
         self.lost.push(Loss { attempt: *attempt, silence, too_late });
+        let Some(silence) = silence else { return };
         if too_late {
             self.late.push(milli32(silence.high));
         } else {
@@ -287,8 +287,7 @@ fn lost_request(store: &Store, loss: &Loss) -> LostRequest {
         // Attempts that only their order tells apart are counted from 1.
         attempt: if attempt.nth > 0 { attempt.nth + 1 } else { number },
         sent_at: server.sent().unwrap_or_default(),
-        silent_at_least: duration(silence.low),
-        silent: duration(silence.high),
+        silent: silence.map(between),
         server_took: server.took().map(duration),
         too_late: *too_late,
     }

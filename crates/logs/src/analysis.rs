@@ -43,10 +43,8 @@ pub struct LostRequest {
     pub attempt: u32,
     /// When the answer was sent, by the server's clock.
     pub sent_at: Millis,
-    /// Silence before it: at least, by the server's own account.
-    pub silent_at_least: Duration,
-    /// And at most, from the client's send.
-    pub silent: Duration,
+    /// Silence before it; `None`: neither log says when the request began.
+    pub silent: Option<Between>,
     /// How long the server worked, by its own account.
     pub server_took: Option<Duration>,
     /// The client had stopped waiting before it was sent.

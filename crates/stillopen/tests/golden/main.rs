@@ -41,8 +41,55 @@ const REPORTS: [Output; 11] = [
     output("nothing_left", &["check", "--from", "laptop.json", "--port", "9"], 0),
 ];
 
+/// Reports of `logs`, on the stories that its library is tested with.
+const LOGS: [Output; 5] = [
+    logs(
+        "logs_c21",
+        &[
+            "logs",
+            "--client",
+            "C21-aborted-after-five-minutes/client.log",
+            "--server",
+            "C21-aborted-after-five-minutes/server.log",
+            "--pattern",
+            r"server:^\w+ (?<time>\S+) \[\w+\] (?<event>\w+) request (?<id>\S+)$",
+        ],
+        0,
+    ),
+    logs(
+        "logs_c37",
+        &[
+            "logs",
+            "--client",
+            "C37-read-timer-of-the-sdk/client.log",
+            "--server",
+            "C37-read-timer-of-the-sdk/server.log",
+        ],
+        1,
+    ),
+    logs(
+        "logs_c39",
+        &[
+            "logs",
+            "--client",
+            "C39-function-behind-a-nat-gateway/client.log",
+            "--server",
+            "C39-function-behind-a-nat-gateway/server.log",
+            "--pattern",
+            r"server:^(?<time>\S+) (?<event>START|END) RequestId: (?<id>\S+)",
+        ],
+        1,
+    ),
+    logs("logs_server_alone", &["logs", "--server", "one-side-server-duplicates/server.log"], 0),
+    logs("logs_client_alone", &["logs", "--client", "one-side-client-never-ended/client.log"], 0),
+];
+
+const fn logs(name: &'static str, args: &'static [&'static str], status: i32) -> Output {
+    Output { name, folder: "../../../logs/tests/stories", args, status }
+}
+
 /// The other outputs.
-const REFERENCE: [Output; 10] = [
+const REFERENCE: [Output; 11] = [
     output("limits", &["limits"], 0),
     Output { name: "limits_configured", folder: "configured", args: &["limits"], status: 0 },
     output("limits_catalogue_azure", &["limits", "--catalogue", "azure"], 0),
@@ -52,6 +99,7 @@ const REFERENCE: [Output; 10] = [
     output("help", &["--help"], 0),
     output("check_help", &["check", "--help"], 0),
     output("limits_help", &["limits", "--help"], 0),
+    output("logs_help", &["logs", "--help"], 0),
     output("findings_help", &["findings", "--help"], 0),
 ];
 
@@ -108,6 +156,7 @@ fn hold_all(outputs: &[Output]) {
 #[test]
 fn reports_are_as_kept() {
     hold_all(&REPORTS);
+    hold_all(&LOGS);
 }
 
 #[test]
@@ -117,7 +166,7 @@ fn references_are_as_kept() {
 
 #[test]
 fn no_line_is_wider_than_100_columns() {
-    for output in REPORTS.iter().chain(&REFERENCE) {
+    for output in REPORTS.iter().chain(&LOGS).chain(&REFERENCE) {
         for line in run(output).lines() {
             assert!(line.chars().count() <= WIDTH, "{}: {line}", output.name);
         }
@@ -126,10 +175,11 @@ fn no_line_is_wider_than_100_columns() {
 
 #[test]
 fn a_report_starts_with_the_answer_and_ends_with_a_command() {
-    for output in &REPORTS {
+    for output in REPORTS.iter().chain(&LOGS) {
         let text = run(output);
         let first = text.lines().next().expect("it says something");
-        assert!(first.contains("connection"), "{}: {first}", output.name);
+        let subject = ["connection", "answer", "request"].iter().any(|word| first.contains(word));
+        assert!(subject, "{}: {first}", output.name);
         let last = text.lines().last().expect("it says something");
         assert!(last.contains("stillopen "), "{}: {last}", output.name);
     }
@@ -138,7 +188,7 @@ fn a_report_starts_with_the_answer_and_ends_with_a_command() {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_last_command_of_a_report_is_one_that_runs() {
-    for output in &REPORTS {
+    for output in REPORTS.iter().chain(&LOGS) {
         let text = run(output);
         let last = text.lines().last().expect("it says something");
         let (_, command) = last.split_once("stillopen ").expect("it holds a command");

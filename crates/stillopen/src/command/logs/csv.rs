@@ -1,22 +1,27 @@
 //! `--csv`: a line for each answer that was sent and never arrived.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
 
 use stillopen_logs::{Analysis, stamp};
 
 pub(super) fn write(analysis: &Analysis, to: &mut impl Write) -> io::Result<()> {
     writeln!(to, "id,attempt,sent_at,silent_at_least_s,silent_s,server_took_s,too_late")?;
+    let seconds = |time: Option<Duration>| {
+        time.map(|time| format!("{:.3}", time.as_secs_f64())).unwrap_or_default()
+    };
     for lost in &analysis.lost {
-        let took = lost.server_took.map(|took| format!("{:.3}", took.as_secs_f64()));
         writeln!(
             to,
-            "{},{},{},{:.3},{:.3},{},{}",
+            "{},{},{},{},{},{},{}",
             quoted(&lost.id),
             lost.attempt,
             stamp(lost.sent_at),
-            lost.silent_at_least.as_secs_f64(),
-            lost.silent.as_secs_f64(),
-            took.unwrap_or_default(),
+            seconds(lost.silent.map(|silent| silent.low)),
+            seconds(lost.silent.map(|silent| silent.high)),
+            seconds(lost.server_took),
             lost.too_late,
         )?;
     }

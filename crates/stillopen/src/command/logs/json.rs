@@ -49,8 +49,8 @@ struct Lost<'a> {
     id: &'a str,
     attempt: u32,
     sent_at: String,
-    silent_s: f64,
-    silent_at_least_s: f64,
+    silent_s: Option<f64>,
+    silent_at_least_s: Option<f64>,
     server_took_s: Option<f64>,
     too_late: bool,
 }
@@ -157,8 +157,8 @@ fn lost(lost: &stillopen_logs::LostRequest) -> Lost<'_> {
         id: &lost.id,
         attempt: lost.attempt,
         sent_at: stamp(lost.sent_at),
-        silent_s: s(lost.silent),
-        silent_at_least_s: s(lost.silent_at_least),
+        silent_s: lost.silent.map(|silent| s(silent.high)),
+        silent_at_least_s: lost.silent.map(|silent| s(silent.low)),
         server_took_s: lost.server_took.map(s),
         too_late: lost.too_late,
     }

@@ -234,15 +234,18 @@ fn limit(analysis: &Analysis) -> Vec<String> {
 /// The two accounts of the lost request that the server thinks the quickest, where they differ.
 fn accounts(analysis: &Analysis) -> Option<String> {
     let waiting = analysis.lost.iter().filter(|lost| !lost.too_late);
-    let quickest = waiting.min_by_key(|lost| lost.server_took.unwrap_or(lost.silent_at_least))?;
-    let took = quickest.server_took.unwrap_or(quickest.silent_at_least);
-    (quickest.silent.saturating_sub(took) > DIFFER).then(|| {
+    let both = waiting.filter_map(|lost| {
+        let silent = lost.silent?;
+        Some((lost, lost.server_took.unwrap_or(silent.low), silent.high))
+    });
+    let (lost, took, silent) = both.min_by_key(|(_, took, _)| *took)?;
+    (silent.saturating_sub(took) > DIFFER).then(|| {
         format!(
             "the server's own log puts {} at {}; the wire was silent for {}: the server counts from the start of \
              its work, the network from the request",
-            quickest.id,
+            lost.id,
             human(took),
-            human(quickest.silent)
+            human(silent)
         )
     })
 }
@@ -278,7 +281,8 @@ fn lost(analysis: &Analysis) -> String {
     let shown = analysis.lost.iter().take(LISTED).map(|lost| {
         let attempt =
             if lost.attempt > 0 { format!(" attempt {}", lost.attempt) } else { String::new() };
-        format!("{}{attempt} ({})", lost.id, human(lost.silent))
+        let silent = lost.silent.map_or_else(|| "?".to_owned(), |silent| human(silent.high));
+        format!("{}{attempt} ({silent})", lost.id)
     });
     let mut line = shown.collect::<Vec<_>>().join(", ");
     if analysis.lost.len() > LISTED {
