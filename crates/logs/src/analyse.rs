@@ -40,7 +40,7 @@ pub fn analyse(
     let everything = read::read(client, server, overrides, progress)?;
     let has = |side| everything.logs.iter().any(|log| log.side == side);
     match (has(Side::Client), has(Side::Server)) {
-        (true, true) => both(everything),
+        (true, true) => both(&everything),
         (true, false) => Ok(one(everything, Side::Client)),
         _ => Ok(one(everything, Side::Server)),
     }
@@ -73,10 +73,10 @@ struct Loss {
     too_late: bool,
 }
 
-fn both(everything: Everything) -> Result<Analysis, LogsError> {
-    let Everything { store, join, logs, .. } = &everything;
+fn both(everything: &Everything) -> Result<Analysis, LogsError> {
+    let Everything { store, join, logs, .. } = everything;
     let skew = skew::estimate(store);
-    let ends = client_ends(&everything);
+    let ends = client_ends(everything);
     let mut gathered = Gathered::default();
     gathered.counts.duplicates = store.duplicates;
     let assumed = skew.unwrap_or(Skew { server_ahead: 0, uncertainty: 0 });
@@ -92,7 +92,7 @@ fn both(everything: Everything) -> Result<Analysis, LogsError> {
         before = Some((attempt.record, lost));
     });
     if gathered.counts.matched == 0 {
-        return Err(apart(&everything));
+        return Err(apart(everything));
     }
     if *join == Join::IdAndAttempt {
         let next = |loss: &&Loss| {

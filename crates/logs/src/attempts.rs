@@ -139,12 +139,11 @@ fn cut(
     for server in servers {
         let begin = server.begin().or(server.end.map(|(at, _)| at)).unwrap_or(0) - skew;
         let before = |client: &ClientSide| client.asked.is_some_and(|at| at <= begin + TOLERANCE);
-        match clients.iter().rposition(before).filter(|&at| of_clients[at].is_none()) {
-            Some(at) => of_clients[at] = Some(server),
-            None => {
-                visit(&attempt(nth, None, Some(server)));
-                nth += 1;
-            }
+        if let Some(at) = clients.iter().rposition(before).filter(|&at| of_clients[at].is_none()) {
+            of_clients[at] = Some(server);
+        } else {
+            visit(&attempt(nth, None, Some(server)));
+            nth += 1;
         }
     }
     for (nth, (client, server)) in clients.into_iter().zip(of_clients).enumerate() {

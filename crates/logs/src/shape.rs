@@ -38,8 +38,8 @@ struct Step {
 
 #[derive(Debug)]
 enum Then {
-    /// What such a line says: nothing, or this before its status is known.
-    End(Option<Kind>),
+    /// What such a line says, its status apart.
+    End(Says),
     Value {
         text: bool,
         role: Role,
@@ -65,6 +65,10 @@ pub(crate) struct Shapes<'a> {
     first: Vec<Step>,
     minute: Minute,
 }
+
+/// What the lines of a shape say; `None`: nothing of a request.
+#[derive(Debug, Clone, Copy)]
+struct Says(Option<Kind>);
 
 /// The values of a line.
 #[derive(Default)]
@@ -95,8 +99,8 @@ impl<'a> Shapes<'a> {
             inner.iter().filter_map(|line| Some((line.as_slice(), fields(line)?))).collect();
         let few = of_few_kinds(layout, &split);
         for (line, fields) in &split {
-            if let Some(kind) = shapes.says(line, fields, &few) {
-                let known = Known { line, kind, layout, few: &few };
+            if let Some(says) = shapes.says(line, fields, &few) {
+                let known = Known { line, says, layout, few: &few };
                 insert(&mut shapes.first, &known, 0, fields);
             }
         }
@@ -118,7 +122,7 @@ impl<'a> Shapes<'a> {
             let step = steps.iter().find(|step| rest.starts_with(&step.literal))?;
             pos += step.literal.len();
             match &step.then {
-                Then::End(kind) => break *kind,
+                Then::End(says) => break says.0,
                 Then::Value { text, role, next } => {
                     let length = if *text {
                         text_length(&bytes[pos..])?
@@ -134,10 +138,7 @@ impl<'a> Shapes<'a> {
                         Role::Id => values.id = pos..pos + length,
                         Role::Attempt => values.attempt = Some(number(value)?),
                         Role::Status => values.status = number(value),
-                        Role::Took => {
-                            values.took =
-                                self.layout.took.as_ref().and_then(|(_, unit)| unit.read(value))
-                        }
+                        Role::Took => values.took = self.took(value),
                     }
                     pos += length;
                     steps = next;
@@ -170,13 +171,12 @@ impl<'a> Shapes<'a> {
         Some((said, pos + end))
     }
 
-    /// What a line of the sample says, where its literal parts alone decide that; the inner `None`: nothing.
-    fn says(
-        &self,
-        line: &[u8],
-        fields: &[Field<'_>],
-        few: &BTreeSet<String>,
-    ) -> Option<Option<Kind>> {
+    fn took(&self, value: &[u8]) -> Option<Millis> {
+        self.layout.took.as_ref().and_then(|(_, unit)| unit.read(value))
+    }
+
+    /// What a line of the sample says, where its literal parts alone decide that.
+    fn says(&self, line: &[u8], fields: &[Field<'_>], few: &BTreeSet<String>) -> Option<Says> {
         let layout = self.layout;
         let read = layout.format.read(line)?;
         // A status that varies is looked at in each line.
@@ -190,7 +190,7 @@ impl<'a> Shapes<'a> {
             |name: Option<&str>| name.is_none_or(|name| fields.iter().any(|f| f.name == name));
         let time = layout.time.as_ref().map(|(name, _)| name.as_str());
         let complete = kind.is_none() || (has(time) && has(layout.id.as_deref()));
-        (decided && complete).then_some(kind)
+        (decided && complete).then_some(Says(kind))
     }
 }
 
@@ -310,7 +310,7 @@ fn of_few_kinds(layout: &Layout, lines: &[(&[u8], Vec<Field<'_>>)]) -> BTreeSet<
 /// A line of the sample, and what it says.
 struct Known<'k> {
     line: &'k [u8],
-    kind: Option<Kind>,
+    says: Says,
     layout: &'k Layout,
     few: &'k BTreeSet<String>,
 }
@@ -328,7 +328,7 @@ fn insert(steps: &mut Vec<Step>, known: &Known<'_>, from: usize, fields: &[Field
                 role: known.layout.role(&fields[at]),
                 next: Vec::new(),
             },
-            None => Then::End(known.kind),
+            None => Then::End(known.says),
         };
         steps.push(Step { literal: literal.to_vec(), then, count: 0 });
         steps.len() - 1
@@ -373,8 +373,8 @@ fn ends_of_text(word: u64) -> u64 {
     const ONES: u64 = u64::MAX / 0xff;
     const HIGH: u64 = ONES * 0x80;
     let zero = |word: u64| word.wrapping_sub(ONES) & !word;
-    let quote = zero(word ^ (ONES * b'"' as u64));
-    let backslash = zero(word ^ (ONES * b'\\' as u64));
+    let quote = zero(word ^ (ONES * u64::from(b'"')));
+    let backslash = zero(word ^ (ONES * u64::from(b'\\')));
     let control = word.wrapping_sub(ONES * 0x20) & !word;
     (quote | backslash | control | word) & HIGH
 }
@@ -425,19 +425,25 @@ impl Minute {
         if *format != TimeFormat::Rfc3339 {
             return format.read(text);
         }
-        let [minute @ .., b':', a, b, b'.', c, d, e, b'Z'] = text else { return format.read(text) };
-        let digit = |b: u8| b.wrapping_sub(b'0');
-        let [a, b, c, d, e] = [digit(*a), digit(*b), digit(*c), digit(*d), digit(*e)];
-        if a > 5 || b > 9 || c > 9 || d > 9 || e > 9 {
+        // `2026-03-02T09:00` and `:00.120Z`; what is written otherwise goes the general way.
+        let (Some((minute, rest)), 24) = (text.split_first_chunk::<16>(), text.len()) else {
+            return format.read(text);
+        };
+        if [rest[0], rest[3], rest[7]] != *b":.Z" {
             return format.read(text);
         }
-        let within = (Millis::from(a) * 10 + Millis::from(b)) * 1000
-            + Millis::from(c) * 100
-            + Millis::from(d) * 10
-            + Millis::from(e);
-        if minute != self.text {
+        // What is no digit makes the sum too large.
+        let digit = |at: usize, of: Millis| match rest[at] {
+            digit @ b'0'..=b'9' => Millis::from(digit - b'0') * of,
+            _ => 60_000,
+        };
+        let within = digit(1, 10_000) + digit(2, 1000) + digit(4, 100) + digit(5, 10) + digit(6, 1);
+        if within >= 60_000 {
+            return format.read(text);
+        }
+        if *minute != self.text {
             let at = format.read(text)?;
-            self.text = *minute.as_array()?;
+            self.text = *minute;
             self.at = at - within;
         }
         Some(self.at + within)

@@ -71,9 +71,8 @@ pub(crate) fn fate(attempt: &Attempt, skew: Skew, log_end: Millis) -> Option<Fat
         (Some(_), Some((_, Kind::Answered))) => Fate::Arrived,
         (None, Some((_, Kind::Answered))) => Fate::AnsweredByOther,
         (Some(sent), Some((end, _))) if sent + CROSSING + skew.uncertainty >= end => Fate::TooLate,
-        (Some(_), Some(_)) => Fate::Lost,
         (Some(sent), None) if sent + ARRIVES_WITHIN > log_end => Fate::Unseen,
-        (Some(_), None) => Fate::Lost,
+        (Some(_), _) => Fate::Lost,
         (None, Some(_)) => Fate::NoAnswer,
         (None, None) => Fate::Open,
     })

@@ -46,7 +46,7 @@ impl Source {
     pub fn size(&self) -> Option<u64> {
         match self {
             Self::File(path) => {
-                std::fs::metadata(path).ok().filter(|m| m.is_file()).map(|m| m.len())
+                std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|m| m.len())
             }
             Self::Stdin => None,
             Self::Bytes(_, bytes) => Some(bytes.len() as u64),

@@ -147,6 +147,9 @@ fn days_in(year: i64, month: i64) -> i64 {
     }
 }
 
+/// Days from 0000-03-01 to 1970-01-01.
+const TO_EPOCH: i64 = 719_468;
+
 /// Days from 1970-01-01, of the Gregorian calendar.
 fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
     // Counted from March on, so that the leap day is the last of its year.
@@ -154,8 +157,6 @@ fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
     let before_this_year =
         year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     let before_this_month = (153 * month + 2) / 5;
-    /// From 0000-03-01 to 1970-01-01.
-    const TO_EPOCH: i64 = 719_468;
     before_this_year + before_this_month + day - 1 - TO_EPOCH
 }
 

@@ -96,20 +96,20 @@ fn shuffled_and_split_and_said_twice() {
 fn wrapped_and_compressed() {
     let Run { result, job_log, agent_log } = incident(None);
     let cri = |log: &str| {
-        let wrapped = log.lines().map(|line| {
+        each_line(log, |line| {
             let (head, tail) = line.split_at(line.len() / 2);
             format!(
-                "2026-03-02T12:00:00.1Z stdout P {head}\n2026-03-02T12:00:00.1Z stdout F {tail}\n"
+                "2026-03-02T12:00:00.1Z stdout P {head}\n2026-03-02T12:00:00.1Z stdout F {tail}"
             )
-        });
-        wrapped.collect::<String>()
+        })
     };
     let docker = |log: &str| {
-        let wrapped = log.lines().map(|line| {
+        each_line(log, |line| {
             let line = line.replace('"', "\\\"");
-            format!("{{\"log\":\"{line}\\n\",\"stream\":\"stderr\",\"time\":\"2026-03-02T12:00:00Z\"}}\n")
-        });
-        wrapped.collect::<String>()
+            format!(
+                "{{\"log\":\"{line}\\n\",\"stream\":\"stderr\",\"time\":\"2026-03-02T12:00:00Z\"}}"
+            )
+        })
     };
     let gzip = |log: &str| {
         let mut to = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -121,19 +121,16 @@ fn wrapped_and_compressed() {
         &[source("agent.log", docker(&agent_log))],
     );
     assert_is_the_incident(&analysis, &result);
-    let prefixed: String =
-        agent_log.lines().map(|line| format!("2026-03-02T12:00:00.123Z {line}\n")).collect();
+    let prefixed = each_line(&agent_log, |line| format!("2026-03-02T12:00:00.123Z {line}"));
     assert_is_the_incident(&both(&cri(&job_log), &prefixed), &result);
 }
 
 #[test]
 fn an_agent_that_does_not_say_when_a_request_came_still_gives_900_s() {
     let Run { result, job_log, agent_log } = incident(None);
-    let without: String = agent_log
-        .lines()
-        .filter(|l| !l.contains("\"received\""))
-        .map(|l| format!("{l}\n"))
-        .collect();
+    let without: Vec<&str> =
+        agent_log.lines().filter(|line| !line.contains("\"received\"")).collect();
+    let without = without.join("\n");
     let analysis = both(&job_log, &without);
     assert_is_the_incident(&analysis, &result);
     let silent = analysis.lost.iter().filter_map(|lost| lost.silent);
@@ -144,12 +141,17 @@ fn an_agent_that_does_not_say_when_a_request_came_still_gives_900_s() {
 
 /// The same log by a clock that is ahead.
 fn moved(log: &str, seconds: i64) -> String {
-    let moved = log.lines().map(|line| {
+    each_line(log, |line| {
         let (head, rest) = line.split_at("{\"ts\":\"".len());
         let (ts, rest) = rest.split_at(rest.find('"').unwrap());
         let ts: jiff::Timestamp = ts.parse().unwrap();
         let ts = ts + jiff::SignedDuration::from_secs(seconds);
-        format!("{head}{ts:.3}{rest}\n")
-    });
-    moved.collect()
+        format!("{head}{ts:.3}{rest}")
+    })
+}
+
+/// The log with each of its lines written anew.
+fn each_line(log: &str, anew: impl Fn(&str) -> String) -> String {
+    let lines: Vec<String> = log.lines().map(anew).collect();
+    lines.join("\n") + "\n"
 }

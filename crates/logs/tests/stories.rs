@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::{path::PathBuf, time::Duration};
+use std::{fmt::Write as _, path::PathBuf, time::Duration};
 
 use stillopen_logs::{Analysis, Class, Join, Named, Overrides, Side, Source, analyse, candidates};
 
@@ -98,10 +98,10 @@ fn without_ids_order_and_time_have_to_do() {
         let takes = if i < 10 { f64::from(i) * 30.0 } else { 360.0 + f64::from(i) };
         let ends = if i < 10 { takes + 0.02 } else { 900.0 };
         let last = if i < 10 { "response received" } else { "request timed out" };
-        client += &format!("{} level=info request sent\n", common::at(now));
-        server += &format!("{} level=info request received\n", common::at(now + 0.01));
-        server += &format!("{} level=info response sent\n", common::at(now + 0.01 + takes));
-        client += &format!("{} level=info {last}\n", common::at(now + ends));
+        let _ = writeln!(client, "{} level=info request sent", common::at(now));
+        let _ = writeln!(server, "{} level=info request received", common::at(now + 0.01));
+        let _ = writeln!(server, "{} level=info response sent", common::at(now + 0.01 + takes));
+        let _ = writeln!(client, "{} level=info {last}", common::at(now + ends));
         now += ends + 1.0;
     }
     let analysis = common::both(&client, &server);
@@ -115,10 +115,10 @@ fn words_and_fields_of_ones_own() {
     let (mut client, mut server) = (String::new(), String::new());
     for i in 0..12 {
         let (at, id) = (f64::from(i) * 10.0, format!("k{i}"));
-        client += &format!("when={} what=hinaus key2={id}\n", common::at(at));
-        server += &format!("when={} what=los key={id}\n", common::at(at + 0.1));
-        server += &format!("when={} what=weg key={id}\n", common::at(at + 5.0));
-        client += &format!("when={} what=da key2={id}\n", common::at(at + 5.1));
+        let _ = writeln!(client, "when={} what=hinaus key2={id}", common::at(at));
+        let _ = writeln!(server, "when={} what=los key={id}", common::at(at + 0.1));
+        let _ = writeln!(server, "when={} what=weg key={id}", common::at(at + 5.0));
+        let _ = writeln!(client, "when={} what=da key2={id}", common::at(at + 5.1));
     }
     let named = |list: &[&str]| list.iter().map(|text| Named::parse(text)).collect();
     let overrides = Overrides {

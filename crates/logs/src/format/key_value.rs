@@ -74,10 +74,8 @@ fn next_token(text: &str) -> Option<(Token<'_>, &str)> {
 }
 
 fn value(text: &str) -> (Cow<'_, str>, &str) {
-    if let Some(quoted) = text.strip_prefix('"') {
-        if let Some((value, rest)) = quoted_value(quoted) {
-            return (value, rest);
-        }
+    if let Some(quoted) = text.strip_prefix('"').and_then(quoted_value) {
+        return quoted;
     }
     let end = text.find(|c: char| c.is_ascii_whitespace() || c == ',').unwrap_or(text.len());
     let (value, rest) = text.split_at(end);

@@ -34,7 +34,7 @@ impl Index {
     /// Where the search for a hash begins: its topmost bits, as many as there are slots.
     #[inline]
     pub(crate) fn start(&self, hash: u32) -> usize {
-        (u64::from(hash) * self.slots.len() as u64 >> 32) as usize
+        ((u64::from(hash) * self.slots.len() as u64) >> 32) as usize
     }
 
     /// The slot at a place, to have it near when it is looked up.
@@ -59,7 +59,7 @@ impl Index {
             if slot == 0 {
                 return Err(at);
             }
-            let number = (slot as u32).wrapping_sub(1);
+            let number = lower(slot).wrapping_sub(1);
             if upper(slot) == hash && is(number) {
                 return Ok(number);
             }
@@ -73,6 +73,11 @@ impl Index {
         self.slots[at] = u64::from(hash) << 32 | (u64::from(number) + 1);
         self.used += 1;
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
+fn lower(slot: u64) -> u32 {
+    slot as u32
 }
 
 fn upper(slot: u64) -> u32 {
@@ -96,6 +101,7 @@ pub(crate) fn hash(bytes: &[u8]) -> u32 {
 
 /// Both halves of the 128-bit product.
 #[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64

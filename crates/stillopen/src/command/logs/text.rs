@@ -1,6 +1,6 @@
 //! The report for people: the answer, its numbers, the histogram, what was read, what to do.
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 use stillopen_logs::{Analysis, Class, Counts, Join, LogRead, OneSided, Side};
 use stillopen_model::human;
@@ -170,10 +170,10 @@ fn one_sided(one: &OneSided) -> String {
         n(one.never_ended)
     );
     if let Some(longest) = one.longest_answered {
-        line += &format!("; the longest answered took {}", human(longest));
+        let _ = write!(line, "; the longest answered took {}", human(longest));
     }
     if one.repeated > 0 {
-        line += &format!("; {} came again after their answer", n(one.repeated));
+        let _ = write!(line, "; {} came again after their answer", n(one.repeated));
     }
     line
 }
@@ -286,7 +286,8 @@ fn lost(analysis: &Analysis) -> String {
     });
     let mut line = shown.collect::<Vec<_>>().join(", ");
     if analysis.lost.len() > LISTED {
-        line += &format!(", … {} more (--csv FILE has all)", count(analysis.lost.len() - LISTED));
+        let more = count(analysis.lost.len() - LISTED);
+        let _ = write!(line, ", … {more} more (--csv FILE has all)");
     }
     format!("\n{}", row("lost", &line))
 }
