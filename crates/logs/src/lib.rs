@@ -8,6 +8,7 @@
 mod analyse;
 mod analysis;
 mod attempts;
+mod bytes;
 mod candidates;
 mod constant;
 mod detect;

@@ -11,6 +11,7 @@ use std::{
 };
 
 use crate::{
+    bytes::{begin_with, small_number},
     event::{Event, Kind, Millis},
     format::Format,
     layout::{FIRST_ATTEMPT, LONGEST_ID, Layout, Said},
@@ -119,7 +120,7 @@ impl<'a> Shapes<'a> {
         let (mut steps, mut pos) = (&self.first, 0);
         let kind = loop {
             let rest = &bytes[pos..];
-            let step = steps.iter().find(|step| rest.starts_with(&step.literal))?;
+            let step = steps.iter().find(|step| begin_with(rest, &step.literal))?;
             pos += step.literal.len();
             match &step.then {
                 Then::End(says) => break says.0,
@@ -136,8 +137,8 @@ impl<'a> Shapes<'a> {
                         // The general way writes a number its own way.
                         Role::Id if !text && !value.iter().all(u8::is_ascii_digit) => return None,
                         Role::Id => values.id = pos..pos + length,
-                        Role::Attempt => values.attempt = Some(number(value)?),
-                        Role::Status => values.status = number(value),
+                        Role::Attempt => values.attempt = Some(small_number(value)?),
+                        Role::Status => values.status = status(value),
                         Role::Took => values.took = self.took(value),
                     }
                     pos += length;
@@ -404,10 +405,13 @@ fn number_length(bytes: &[u8]) -> Option<usize> {
     (count <= MOST_DIGITS && !exponent).then_some(end)
 }
 
-/// As the general way reads one.
+/// As the general way reads one: what is none says nothing.
 #[inline]
-fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
-    std::str::from_utf8(text).ok()?.parse().ok()
+fn status(text: &[u8]) -> Option<u16> {
+    match small_number(text) {
+        Some(number) => u16::try_from(number).ok(),
+        None => std::str::from_utf8(text).ok()?.parse().ok(),
+    }
 }
 
 /// Times of one minute share most of their digits.

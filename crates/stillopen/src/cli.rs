@@ -46,7 +46,7 @@ pub enum Command {
     Limits(LimitsArgs),
     /// What each finding of `check` means, and what cures it.
     Findings(FindingsArgs),
-    /// What a client's and a server's logs say together: answers that were sent and never arrived, and the limit.
+    /// Which answers were sent and never arrived, by the logs of both sides, and the limit that fits.
     Logs(logs::LogsArgs),
     /// The failure and its cure, replayed on virtual time; and the two programs of the incident.
     Lab(lab::LabArgs),

@@ -37,10 +37,10 @@ impl Index {
         ((u64::from(hash) * self.slots.len() as u64) >> 32) as usize
     }
 
-    /// The slot at a place, to have it near when it is looked up.
+    /// What the first slot of a hash names, whatever it is: mostly the one that is looked for.
     #[inline]
-    pub(crate) fn touch(&self, at: usize) -> u64 {
-        self.slots[at]
+    pub(crate) fn likely(&self, hash: u32) -> Number {
+        self.slots.get(self.start(hash)).map_or(0, |&slot| lower(slot).wrapping_sub(1))
     }
 
     /// The number under this hash that `is` says is the one.
