@@ -22,6 +22,8 @@ pub(crate) struct Args {
 enum Target {
     /// Blocks of netlink dumps.
     SockDiag,
+    /// Blocks and texts of the kernel's tables.
+    Tables,
     /// Snapshot files.
     Snapshot,
     /// Packets, as the lab's middlebox looks at them.
@@ -39,6 +41,15 @@ impl Target {
             Self::SockDiag => (
                 "sock_diag",
                 &["crates/collect/src/sock_diag/testdata", "crates/collect/src/address/testdata"],
+            ),
+            Self::Tables => (
+                "tables",
+                &[
+                    "crates/collect/src/ipvs/testdata",
+                    "crates/collect/src/conntrack/testdata",
+                    "crates/collect/src/nft/testdata",
+                    "crates/collect/src/route/testdata",
+                ],
             ),
             Self::Snapshot => ("snapshot", &["crates/model/tests/cases"]),
             Self::PacketView => ("packet_view", &[]),

@@ -4,15 +4,21 @@ use anyhow::Result;
 
 use crate::{
     sh,
-    tools::{self, IP, PYTHON, SETPRIV, VENV},
+    tools::{
+        self, CONNTRACK, CURL, IP, JAVAC, NFT, PGJDBC, PYTHON, SETPRIV, SYSCTL, Tool, UNSHARE, VENV,
+    },
 };
 
 /// What still has to compile where there is no Linux.
 const PORTABLE: [&str; 5] =
     ["stillopen-model", "stillopen-collect", "stillopen-lab", "stillopen-logs", "stillopen"];
 
+/// What the tests call.
+const TOOLS: [Tool; 11] =
+    [IP, NFT, CONNTRACK, PYTHON, VENV, SETPRIV, UNSHARE, CURL, JAVAC, PGJDBC, SYSCTL];
+
 pub(crate) fn run() -> Result<()> {
-    tools::require(&[IP, PYTHON, VENV, SETPRIV])?;
+    tools::require(&TOOLS)?;
     check_portable()?;
     // Last, so that its own summary closes the output.
     sh::run(sh::cargo().args(["test", "--workspace", "--locked"]))

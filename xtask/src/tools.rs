@@ -20,6 +20,11 @@ pub(crate) struct Tool {
 pub(crate) const IP: Tool = Tool { program: "ip", package: "iproute2", works_with: &[] };
 /// What `ss` is in too.
 pub(crate) const SS: Tool = Tool { program: "ss", package: "iproute2", works_with: &[] };
+/// Rules that translate addresses.
+pub(crate) const NFT: Tool = Tool { program: "nft", package: "nftables", works_with: &[] };
+/// The entries of connection tracking.
+pub(crate) const CONNTRACK: Tool =
+    Tool { program: "conntrack", package: "conntrack", works_with: &[] };
 /// Clients and servers of the end-to-end tests.
 pub(crate) const PYTHON: Tool = Tool { program: "python3", package: "python3", works_with: &[] };
 /// Where the tests of the job in Python install its library.
@@ -37,6 +42,20 @@ pub(crate) const UNSHARE: Tool =
 /// Starts a program in another process's namespace.
 pub(crate) const NSENTER: Tool =
     Tool { program: "nsenter", package: "util-linux", works_with: &[] };
+
+/// One of the clients that `advise` has a snippet for; so are the next ones.
+pub(crate) const CURL: Tool = Tool { program: "curl", package: "curl", works_with: &[] };
+/// See [`CURL`].
+pub(crate) const JAVAC: Tool =
+    Tool { program: "javac", package: "default-jdk-headless", works_with: &[] };
+/// `PostgreSQL`'s driver for Java, where `tests/clients` looks for it.
+pub(crate) const PGJDBC: Tool = Tool {
+    program: "test",
+    package: "libpostgresql-jdbc-java",
+    works_with: &["-e", "/usr/share/java/postgresql.jar"],
+};
+/// The snippet of the kernel's defaults.
+pub(crate) const SYSCTL: Tool = Tool { program: "sysctl", package: "procps", works_with: &[] };
 
 /// Makes sure that these are there: as root on Debian by installing their packages.
 ///

@@ -3,12 +3,15 @@
 use rustix::time::{ClockId, clock_getres};
 use stillopen_model::{Host, KernelHz};
 
+use crate::platform;
+
 /// What is known of this host.
 pub(crate) fn read(all_namespaces: bool) -> Host {
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     // CLOCK_MONOTONIC_COARSE ticks once a jiffy (kernel/time/posix-timers.c, posix_get_coarse_res).
     let tick = clock_getres(ClockId::MonotonicCoarse);
-    Host { kernel, hz: hz_of_tick(tick.tv_sec, tick.tv_nsec), all_namespaces }
+    let platforms = platform::read::read(&kernel);
+    Host { kernel, hz: hz_of_tick(tick.tv_sec, tick.tv_nsec), all_namespaces, platforms }
 }
 
 /// `KTIME_LOW_RES` is rounded: at HZ=300 a tick is 3,333,333 ns.

@@ -15,7 +15,6 @@ pub mod embedded;
 mod http;
 #[cfg(feature = "programs")]
 pub mod job;
-pub mod kube_proxy;
 pub mod log;
 pub mod middlebox;
 mod path;

@@ -5,8 +5,9 @@ use std::{
     time::Duration,
 };
 
+use stillopen_collect::kube_proxy::{self, KubeProxy, Mode};
+
 use crate::{
-    kube_proxy::{self, KubeProxy, Mode},
     middlebox::{Config, Middlebox, Profile, Service, TcpState, Timeouts},
     run::{RunError, RunOptions},
     scenario::{self, Scenario},
@@ -41,7 +42,7 @@ impl Path {
             }
             _ => None,
         };
-        let kube_proxy = text.map(kube_proxy::parse).transpose()?;
+        let kube_proxy = text.map(kube_proxy::parse).transpose()?.map(|found| found.settings);
         let (profile, mut timeouts) = if let Some(settings) = &kube_proxy {
             from_kube_proxy(settings)
         } else {

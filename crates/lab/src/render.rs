@@ -4,10 +4,10 @@
 
 use std::{fmt::Write, time::Duration};
 
+use stillopen_collect::kube_proxy::go_duration;
 use stillopen_model::human;
 
 use crate::{
-    kube_proxy::go_duration,
     result::{AttemptResult, LostRequest, Outcome, RunResult},
     scenario::{Incident, Scenario},
 };

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use stillopen_collect::kube_proxy::KubeProxyError;
 use stillopen_model::KeepaliveValues;
 
 use crate::{
-    kube_proxy::KubeProxyError,
     middlebox::Profile,
     path::Path,
     result::{Outcome, PathResult, RunResult},

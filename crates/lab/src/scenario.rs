@@ -9,7 +9,9 @@ use std::{fmt, time::Duration};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use stillopen_model::KeepaliveValues;
 
-use crate::{kube_proxy::go_duration, middlebox::Profile, sim::Errno};
+use stillopen_collect::kube_proxy::go_duration;
+
+use crate::{middlebox::Profile, sim::Errno};
 
 /// One scenario.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

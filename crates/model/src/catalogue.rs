@@ -292,6 +292,7 @@ impl Row {
             why,
         })?;
         Ok(IdleLimit {
+            table: None,
             id: self.id.clone(),
             component: self.component.clone(),
             idle_timeout,
@@ -310,6 +311,7 @@ impl Row {
             on_expiry: self.on_expiry.unwrap_or(Expiry::Unknown),
             client_meets: self.client_meets,
             server_meets: self.server_meets,
+            configured: None,
             evidence: vec![self.evidence()],
         })
     }

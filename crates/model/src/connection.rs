@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Keepalive, Micros, Millis, secs};
+use crate::{Keepalive, Micros, Millis, Witness, secs};
 
 /// The last packet on the wire may be this much younger than the youngest stamp: a delayed ACK leaves up
 /// to 200 ms (`TCP_DELACK_MAX`, `include/net/tcp.h`) after the data that it answers, and moves no stamp.
@@ -69,6 +69,9 @@ pub struct Connection {
     /// The other end, where this host sees it too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_end: Option<Box<FarEnd>>,
+    /// What the tables that it passes on this host say of it.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub tables: Box<[Witness]>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

@@ -8,11 +8,12 @@
 use std::time::Duration;
 
 use crate::{
-    Connection, Expiry, FarEnd, Finding, FindingSet, IdleLimit, Keepalive, KeepaliveTimes,
-    KeepaliveValues, KernelHz, Millis, Namespace, OnHost, Refresh, Seconds, Snapshot, State,
-    Sysctls, Timer, TimerKind, Waiting, path,
+    Connection, ConntrackSettings, Entry, Expiry, FarEnd, Finding, FindingSet, IdleLimit,
+    Keepalive, KeepaliveTimes, KeepaliveValues, KernelHz, Millis, Namespace, OnHost, Refresh,
+    Seconds, Snapshot, State, Sysctls, TableKind, Timer, TimerKind, Waiting, path,
     peer::{probes_needed, probes_possible},
     program::{ProgramTimer, program_timers},
+    table,
 };
 
 /// Retransmission timeouts in a row, without any answer, from which a peer is called dead: one happens on
@@ -84,6 +85,8 @@ impl Verdict {
 /// How it is known that a connection is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
+    /// The table that it passes was read completely, twice, and has no entry for it.
+    NoEntry,
     /// It was quiet for longer than the limit and its slack, and the peer provably sent nothing.
     Inferred,
 }
@@ -93,6 +96,7 @@ impl Proof {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::NoEntry => "no_entry",
             Self::Inferred => "inferred",
         }
     }
@@ -121,6 +125,8 @@ pub enum Missing {
     Refresh,
     /// What the limit does when its time is up.
     Expiry,
+    /// Whether it passes the table that has no entry for it, though it was not quiet for long enough.
+    Entry,
 }
 
 impl Missing {
@@ -138,6 +144,7 @@ impl Missing {
             Self::Handshake => "handshake",
             Self::Refresh => "refresh",
             Self::Expiry => "expiry",
+            Self::Entry => "entry",
         }
     }
 }
@@ -207,6 +214,25 @@ impl Probing {
         };
         Some(usual.max(armed))
     }
+
+    /// By how much this end's probes are in time for an entry with `remaining` left, the next one and each
+    /// after it; `None` where one is not, or that is not known.
+    ///
+    /// A timer that was armed before the last packet fires early and is armed anew for what is left of idle.
+    fn margin_of_entry(
+        self,
+        timeout: Duration,
+        remaining: Duration,
+        quiet: Duration,
+        hz: KernelHz,
+    ) -> Option<Duration> {
+        let values = self.keepalive.on_values().filter(|_| self.timer == Timer::Keepalive)?;
+        let next = self.expires.unwrap_or_default().max(values.idle.saturating_sub(quiet));
+        let next = next + hz.slack(next);
+        let every = timeout.checked_sub(values.latest_refresh(hz))?;
+        let margin = remaining.checked_sub(next)?.min(every);
+        (!margin.is_zero()).then_some(margin)
+    }
 }
 
 /// What one limit means for a connection.
@@ -229,6 +255,8 @@ impl Decided {
         };
         match (self.verdict, other.verdict) {
             (Verdict::Safe { margin: a }, Verdict::Safe { margin: b }) => a < b,
+            // An entry knows better than the timeouts.
+            (Verdict::AtRisk { cut_in: a }, Verdict::AtRisk { cut_in: b }) => a < b,
             (a, b) if rank(a) == rank(b) => self.timeout < other.timeout,
             (a, b) => rank(a) > rank(b),
         }
@@ -278,6 +306,11 @@ impl<'a> Context<'a> {
         if c.state == State::SynSent {
             return unknown(Missing::Handshake);
         }
+        if let Some(index) = self.forgotten_by(c) {
+            // What is retransmitted into the hole does not speak of the peer.
+            findings.remove(Finding::DeadPeer);
+            return (Verdict::Cut { proof: Proof::NoEntry }, Some(index));
+        }
         if findings.contains(Finding::DeadPeer) {
             return unknown(Missing::PeerAnswer);
         }
@@ -291,7 +324,17 @@ impl<'a> Context<'a> {
                 continue;
             }
             let timeout = path::timeout_in_state(c, limit);
+            let entry = limit.table.and_then(|table| c.entry_in(table));
             let verdict = match (timeout, limit.refreshed_by) {
+                _ if entry == Some(Entry::Absent) => {
+                    if table::is_translated_elsewhere(c) {
+                        continue;
+                    }
+                    Verdict::Unknown { missing: Missing::Entry }
+                }
+                _ if let Some(Entry::Present { remaining, .. }) = entry => {
+                    self.under_entry(c, own, limit, remaining, quiet)
+                }
                 (None, _) => Verdict::Unknown { missing: Missing::HalfClosedTimeout },
                 (Some(timeout), Refresh::AnyPacket | Refresh::Unknown) => {
                     self.under_any_packet(c, own, limit, timeout, quiet)
@@ -310,6 +353,58 @@ impl<'a> Context<'a> {
             .flatten()
             .reduce(|a, b| if b.verdict.worse_than(a.verdict) { b } else { a });
         worst.map_or(unknown(Missing::Limit), |decided| (decided.verdict, Some(decided.index)))
+    }
+
+    /// Which limit's table had an entry of this connection and has none any more: the path has forgotten it.
+    ///
+    /// Not where another table translates it to its backend, and not where that could not be looked up and
+    /// it was quiet for less than the limit: it may go by a connection tracking entry that is older than the
+    /// virtual service.
+    fn forgotten_by(&self, c: &Connection) -> Option<u32> {
+        if c.state == State::CloseWait || table::is_translated_elsewhere(c) {
+            return None;
+        }
+        let all_read = c.tables.iter().all(|witness| witness.entry != Entry::NotRead);
+        let outlived = |limit: &IdleLimit| {
+            let timeout = limit.timeout_of(c);
+            let lifetime = timeout + limit.slack_of(timeout) + c.stamp_uncertainty();
+            c.quiet().is_some_and(|quiet| quiet > lifetime)
+        };
+        path::limits_of(c, &self.snapshot.limits)
+            .filter(|(_, limit)| {
+                limit.table.and_then(|table| c.entry_in(table)) == Some(Entry::Absent)
+            })
+            .find(|(_, limit)| all_read || outlived(limit))
+            .map(|(index, _)| index)
+    }
+
+    /// What the entry of a table means, which tells how long it has left.
+    fn under_entry(
+        &self,
+        c: &Connection,
+        own: Probing,
+        limit: &IdleLimit,
+        remaining: Duration,
+        quiet: Duration,
+    ) -> Verdict {
+        let timeout = limit.timeout_of(c);
+        let far = c.far_end.as_deref().filter(|far| far.probes_unanswered < UNANSWERED_PROBES);
+        let margin = [Some(own), far.map(Probing::of_far_end)]
+            .into_iter()
+            .flatten()
+            .filter_map(|end| end.margin_of_entry(timeout, remaining, quiet, self.hz))
+            .max();
+        if let Some(margin) = margin {
+            return if own_probes_unanswered(c, own, self.hz) {
+                Verdict::Unknown { missing: Missing::PeerAnswer }
+            } else {
+                Verdict::Safe { margin: Some(margin) }
+            };
+        }
+        if table::refreshed_unseen(c, limit, remaining, quiet) {
+            return Verdict::Unknown { missing: Missing::PeerKeepalive };
+        }
+        Self::unless_keepalive_unknown(c, own, Verdict::AtRisk { cut_in: remaining })
     }
 
     /// What a limit means that every packet refreshes.
@@ -341,15 +436,20 @@ impl<'a> Context<'a> {
                 Verdict::Safe { margin: Some(timeout.saturating_sub(latest)) }
             };
         }
+        let cut_in = timeout.saturating_sub(quiet);
+        Self::unless_keepalive_unknown(c, own, Verdict::AtRisk { cut_in })
+    }
+
+    /// `verdict`, which holds where no keepalive refreshes the path, unless that is not known.
+    fn unless_keepalive_unknown(c: &Connection, own: Probing, verdict: Verdict) -> Verdict {
+        let unknown = |missing| Verdict::Unknown { missing };
         let ends = [Some(own.keepalive), c.far_end.as_deref().map(|far| far.keepalive)];
         if ends.into_iter().flatten().any(|end| end.is_on() && end.on_values().is_none()) {
             return unknown(Missing::KeepaliveValues);
         }
         match own.keepalive {
             Keepalive::Unknown => unknown(Missing::Keepalive),
-            Keepalive::On(_) | Keepalive::Off(_) => {
-                Verdict::AtRisk { cut_in: timeout.saturating_sub(quiet) }
-            }
+            Keepalive::On(_) | Keepalive::Off(_) => verdict,
         }
     }
 
@@ -415,6 +515,8 @@ impl<'a> Context<'a> {
             return;
         };
         self.keepalive_findings(c, verdict, limit, findings);
+        let drifts = limit.configured.is_some_and(|configured| configured != limit.idle_timeout);
+        findings.insert_if(drifts, Finding::ConfigurationDrift);
         let timeout = limit.timeout_of(c);
         findings.insert_if(
             waits && timer(TimerKind::Answer).is_some_and(|after| after < timeout),
@@ -456,7 +558,10 @@ impl<'a> Context<'a> {
         let survives =
             |values: KeepaliveValues| values.lost_probes_survived(limit.timeout_of(c), self.hz);
         if let Some(values) = own {
-            let equals = |value: Duration| on_path().any(|limit| limit.timeout_of(c) == value);
+            let equals = |value: Duration| {
+                on_path().any(|limit| limit.timeout_of(c) == value)
+                    || self.conntrack_of(c).any(|settings| settings.unacknowledged == value)
+            };
             findings
                 .insert_if(equals(values.idle) || equals(values.interval), Finding::EqualsTimer);
         }
@@ -471,6 +576,14 @@ impl<'a> Context<'a> {
             let too_late = own.is_some() && doomed && runs;
             findings.insert_if(too_late, Finding::KeepaliveTooLate);
         }
+    }
+
+    /// The settings of the connection tracking that it passes on this host.
+    fn conntrack_of(&self, c: &Connection) -> impl Iterator<Item = ConntrackSettings> {
+        let tables = c.tables.iter().map(|witness| witness.table);
+        tables
+            .filter(|table| table.kind == TableKind::Conntrack)
+            .filter_map(|table| self.snapshot.namespace(table.netns)?.conntrack)
     }
 
     /// Whether anything on the path, as far as it is known, is refreshed by a probe.

@@ -46,6 +46,8 @@ pub enum Finding {
     LimitContradicted,
     /// The SYN gets no answer.
     SynUnanswered,
+    /// The timeout in force is not the one that the configuration sets.
+    ConfigurationDrift,
 }
 
 /// What is to be said about a [`Finding`].
@@ -57,7 +59,7 @@ struct Row {
 }
 
 /// In the order of [`Finding`].
-const ROWS: [Row; 19] = [
+const ROWS: [Row; 20] = [
     Row {
         finding: Finding::KeepaliveOff,
         id: "keepalive_off",
@@ -176,6 +178,12 @@ const ROWS: [Row; 19] = [
         title: "the connection is not made yet: its SYN gets no answer",
         cure: "check the address, the route and the firewalls; this is not an idle cut",
     },
+    Row {
+        finding: Finding::ConfigurationDrift,
+        id: "configuration_drift",
+        title: "the timeout in force is not the one that kube-proxy's configuration sets",
+        cure: "restart kube-proxy on this node, and look for what else sets it (ipvsadm --set)",
+    },
 ];
 
 impl Finding {
@@ -219,6 +227,11 @@ impl FindingSet {
     /// Adds one.
     pub fn insert(&mut self, finding: Finding) {
         self.0 |= finding.bit();
+    }
+
+    /// Takes one away.
+    pub fn remove(&mut self, finding: Finding) {
+        self.0 &= !finding.bit();
     }
 
     /// Adds one if `condition` holds.

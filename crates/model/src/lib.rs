@@ -7,6 +7,7 @@
 //! Read first: `connection.rs`, `limit.rs`, then `diagnose.rs`.
 #![forbid(unsafe_code)]
 
+mod advise;
 mod catalogue;
 mod connection;
 mod diagnose;
@@ -17,12 +18,18 @@ mod pair;
 mod path;
 mod peer;
 mod plan;
+mod platform;
 mod program;
 mod secs;
 mod snapshot;
+mod table;
 mod ticks;
 mod wheel;
 
+pub use advise::{
+    Cost, EqualsTimer, Judgement, PROBE_BYTES_IPV4, PROBE_BYTES_IPV6, equal_timers, judge,
+    keepalive_under, tightest,
+};
 pub use catalogue::{Catalogue, Kind, NotALimit, Range, RefreshedBy, Row, Slack, Verified, WhyNot};
 pub use connection::{
     Connection, Counters, FarEnd, LAST_PACKET_UNCERTAINTY, OnHost, Role, State, Timer, Waiting,
@@ -37,8 +44,13 @@ pub use limit::{
 pub use pair::pair_ends;
 pub use peer::{probes_needed, probes_possible};
 pub use plan::{DEFAULT_KEEPALIVE, Planned, Remedy, plan, predict, recommended_keepalive};
+pub use platform::{Platform, PlatformKind};
 pub use program::{ProgramTimer, TimerKind, program_timers};
 pub use secs::human;
-pub use snapshot::{Gap, Host, Namespace, Process, Snapshot, SnapshotError, Sysctls};
+pub use snapshot::{
+    ConntrackSettings, Gap, Host, KnownService, Namespace, Pod, Process, Snapshot, SnapshotError,
+    Sysctls,
+};
+pub use table::{Entry, OtherSide, TableId, TableKind, Witness};
 pub use ticks::{Micros, Millis, Seconds, Ticks};
 pub use wheel::{KernelHz, wheel_slack, wheel_slack_worst};

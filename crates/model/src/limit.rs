@@ -1,12 +1,12 @@
 //! What forgets a connection: after how long, which connections, what refreshes it, what happens then,
 //! and how we know.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::{KernelHz, Role, secs};
+use crate::{KernelHz, Role, TableId, secs};
 
 /// Something on the way that forgets a connection when it has been idle for long enough.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,10 @@ pub struct IdleLimit {
     /// Idle timeout once the server has closed its direction; `None`: not known.
     #[serde(rename = "server_closed_s", with = "secs::option", default)]
     pub server_closed: Option<Duration>,
+    /// The table of this host's kernel that it is the timeout of: the connections with a
+    /// [`Witness`](crate::Witness) of it pass it, whatever [`selector`](Self::selector) says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<TableId>,
     /// Which connections pass it.
     #[serde(default)]
     pub selector: Selector,
@@ -42,6 +46,14 @@ pub struct IdleLimit {
     /// What the server's next packet meets afterwards; `None`: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_meets: Option<Miss>,
+    /// What a configuration wants `idle_timeout` to be, where one was read beside what is in force.
+    #[serde(
+        rename = "configured_s",
+        with = "secs::option",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub configured: Option<Duration>,
     /// How this is known, strongest first. Measured beats read, read beats catalogue.
     pub evidence: Vec<Evidence>,
 }
@@ -56,12 +68,14 @@ impl IdleLimit {
             idle_timeout,
             client_closed: None,
             server_closed: None,
+            table: None,
             selector: Selector::default(),
             refreshed_by: Refresh::default(),
             slack: TimerSlack::default(),
             on_expiry: Expiry::default(),
             client_meets: None,
             server_meets: None,
+            configured: None,
             evidence: vec![evidence],
         }
     }
@@ -79,33 +93,39 @@ impl IdleLimit {
 /// Which connections pass a limit.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Selector {
-    /// Networks of the peer; empty: any peer that is not on this host.
+    /// Networks of the peer; empty, and no [`services`](Self::services) either: any peer that is not on
+    /// this host.
     #[serde(default)]
     pub peers: Vec<IpNet>,
+    /// Virtual services: addresses and ports that the limit's component translates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<SocketAddr>,
     /// Who opened the connection.
     #[serde(default)]
     pub direction: Direction,
 }
 
 impl Selector {
-    /// Whether the limit names `peer` with a network of its own.
+    /// Whether the limit names `peer` with a network or a service of its own.
     #[must_use]
-    pub fn names(&self, peer: IpAddr) -> bool {
-        let peer = peer.to_canonical();
-        self.peers.iter().any(|net| net.contains(&peer))
+    pub fn names(&self, peer: SocketAddr) -> bool {
+        let ip = peer.ip().to_canonical();
+        self.peers.iter().any(|net| net.contains(&ip))
+            || self.services.contains(&SocketAddr::new(ip, peer.port()))
     }
 
     /// Whether a connection to `peer`, opened by this end or by the other, passes it.
     ///
     /// Where it is not known who opened it, both directions count: the smaller limit is the safe answer.
     #[must_use]
-    pub fn matches(&self, peer: IpAddr, role: Role) -> bool {
+    pub fn matches(&self, peer: SocketAddr, role: Role) -> bool {
         let direction = match (self.direction, role) {
             (Direction::Both, _) | (_, Role::Unknown) => true,
             (Direction::Outbound, role) => role == Role::Client,
             (Direction::Inbound, role) => role == Role::Server,
         };
-        direction && (self.peers.is_empty() || self.names(peer))
+        let any = self.peers.is_empty() && self.services.is_empty();
+        direction && (any || self.names(peer))
     }
 }
 

@@ -14,20 +14,24 @@ pub(crate) fn is_local(c: &Connection, limits: &[IdleLimit]) -> bool {
         OnHost::No => false,
         OnHost::Proxy { .. } => true,
         OnHost::Loopback | OnHost::SameNamespace => {
-            !limits.iter().any(|limit| limit.selector.names(c.peer.ip()))
+            !limits.iter().any(|limit| limit.selector.names(c.peer))
         }
     }
 }
 
 /// The limits that a connection passes, each with its position: those for this end's peer, and where the
-/// other end is on this host too, those for its peer.
+/// other end is on this host too, those for its peer. A table of this host's kernel is passed where it is a
+/// witness.
 pub(crate) fn limits_of<'a>(
     c: &'a Connection,
     limits: &'a [IdleLimit],
 ) -> impl Iterator<Item = (u32, &'a IdleLimit)> {
-    let passes = |limit: &IdleLimit| {
-        limit.selector.matches(c.peer.ip(), c.role)
-            || (c.far_end.is_some() && limit.selector.matches(c.local.ip(), c.role.opposite()))
+    let passes = |limit: &IdleLimit| match limit.table {
+        Some(table) => c.entry_in(table).is_some(),
+        None => {
+            limit.selector.matches(c.peer, c.role)
+                || (c.far_end.is_some() && limit.selector.matches(c.local, c.role.opposite()))
+        }
     };
     (0..).zip(limits).filter(move |(_, limit)| passes(limit))
 }

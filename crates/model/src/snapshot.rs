@@ -1,11 +1,12 @@
 //! Everything that was read at one moment, and what could not be read. `check --save` writes it,
 //! `check --from` diagnoses it elsewhere.
 
-use std::io;
+use std::{io, time::Duration};
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::{Connection, IdleLimit, KernelHz, connection::OnHost};
+use crate::{Connection, Evidence, IdleLimit, KernelHz, Platform, connection::OnHost, secs};
 
 /// The only format of a snapshot file that this version reads and writes.
 const SCHEMA: &str = "stillopen.snapshot/1";
@@ -27,6 +28,12 @@ pub struct Snapshot {
     /// What forgets connections.
     #[serde(default)]
     pub limits: Vec<IdleLimit>,
+    /// kube-proxy's mode and where it is configured, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kube_proxy: Option<Evidence>,
+    /// Addresses of Services that processes were told of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<KnownService>,
     /// The connections.
     pub connections: Vec<Connection>,
     /// What could not be read.
@@ -45,6 +52,9 @@ pub struct Host {
     /// Whether every network namespace of the host was to be visited.
     #[serde(default)]
     pub all_namespaces: bool,
+    /// What the host gave itself away as: it makes some limits likely, and decides none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub platforms: Vec<Platform>,
 }
 
 /// A network namespace.
@@ -61,6 +71,36 @@ pub struct Namespace {
     /// Its keepalive defaults, where they could be read.
     #[serde(default)]
     pub sysctls: Option<Sysctls>,
+    /// Its connection tracking, where it has one that could be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conntrack: Option<ConntrackSettings>,
+}
+
+/// `net.netfilter.nf_conntrack_*` of one network namespace
+/// (`Documentation/networking/nf_conntrack-sysctl.rst`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConntrackSettings {
+    /// `tcp_timeout_established`
+    #[serde(rename = "established_s", with = "secs")]
+    pub established: Duration,
+    /// `tcp_timeout_close_wait`: after the client's FIN was acknowledged.
+    #[serde(rename = "close_wait_s", with = "secs")]
+    pub close_wait: Duration,
+    /// `tcp_timeout_fin_wait`: after a FIN.
+    #[serde(rename = "fin_wait_s", with = "secs")]
+    pub fin_wait: Duration,
+    /// `tcp_timeout_unacknowledged`: while data or a probe has no ACK.
+    #[serde(rename = "unacknowledged_s", with = "secs")]
+    pub unacknowledged: Duration,
+    /// `tcp_timeout_max_retrans`: after `tcp_max_retrans` retransmissions without an ACK.
+    #[serde(rename = "max_retrans_s", with = "secs")]
+    pub max_retrans: Duration,
+    /// `tcp_loose`: whether it picks up a connection in the middle.
+    pub loose: bool,
+    /// `tcp_be_liberal`: whether only RSTs out of the window are INVALID.
+    pub be_liberal: bool,
+    /// `acct`: whether it counts packets and bytes.
+    pub acct: bool,
 }
 
 /// `net.ipv4.tcp_*` of one network namespace, which a new one does not inherit.
@@ -92,6 +132,37 @@ pub struct Process {
     /// The user id that it runs as.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
+    /// The pod that it runs in, where its cgroup tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<Pod>,
+}
+
+/// A Kubernetes pod, and the container of it that a process is in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pod {
+    /// `metadata.uid`; of a static pod, the hash of its file.
+    pub uid: String,
+    /// Its namespace, where a file of the node tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Its name, where a file of the node tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The container's id at its runtime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container_id: Option<String>,
+    /// The container's name, where a file of the node tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container_name: Option<String>,
+}
+
+/// Addresses that are known to be Kubernetes Services'.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownService {
+    /// One cluster IP, or the network that they are from.
+    pub network: IpNet,
+    /// How that is known: `AGENT_SERVICE_HOST=10.96.14.3 in the environment of pid 1`.
+    pub seen: String,
 }
 
 /// A source that could not be read. Not an error: the report says "unknown because …".
@@ -146,6 +217,8 @@ impl Snapshot {
             namespaces: Vec::new(),
             processes: Vec::new(),
             limits: Vec::new(),
+            kube_proxy: None,
+            services: Vec::new(),
             connections: Vec::new(),
             gaps: Vec::new(),
         }
@@ -201,6 +274,7 @@ impl Snapshot {
             let references = [
                 ("namespace", namespaces, Some(c.netns)),
                 ("namespace", namespaces, far.map(|far| far.netns)),
+                ("namespace", namespaces, c.tables.iter().map(|w| w.table.netns).max()),
                 ("process", processes, c.owner),
                 ("process", processes, far.and_then(|far| far.owner)),
                 ("process", processes, proxy),

@@ -1,5 +1,6 @@
 //! The command line: one place that help, manual pages and completions are made from.
 
+pub mod kube_proxy;
 pub mod lab;
 pub mod logs;
 
@@ -12,6 +13,9 @@ use std::{
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
+use stillopen_model::KeepaliveValues;
+
+use kube_proxy::KubeProxyArgs;
 
 use crate::{
     command,
@@ -46,6 +50,8 @@ pub enum Command {
     Limits(LimitsArgs),
     /// What each finding of `check` means, and what cures it.
     Findings(FindingsArgs),
+    /// Which TCP keepalive values, why, what they cost, and how to set them in a client.
+    Advise(AdviseArgs),
     /// Which answers were sent and never arrived, by the logs of both sides, and the limit that fits.
     Logs(logs::LogsArgs),
     /// The failure and its cure, replayed on virtual time; and the two programs of the incident.
@@ -61,6 +67,9 @@ pub struct CheckArgs {
     /// (aws-nat-gateway); @CIDR says for which peers. Can be given more than once.
     #[arg(long = "limit", value_name = "TIME|ID[@CIDR]", value_parser = input::limit_arg)]
     pub limits: Vec<LimitArg>,
+    /// What is known of the cluster.
+    #[command(flatten)]
+    pub kube_proxy: KubeProxyArgs,
     /// Only the network namespace with this name (ip netns list), or of this process.
     #[arg(long, value_name = "NAME|PID", conflicts_with = "all_netns")]
     pub netns: Option<String>,
@@ -108,6 +117,7 @@ Examples:
   stillopen check                                 what is quiet and unprotected here
   stillopen check --limit aws-nat-gateway         the path has an AWS NAT gateway
   stillopen check --limit 900s@10.96.0.0/12       Services are behind IPVS
+  kubectl -n kube-system get cm kube-proxy -o yaml | stillopen check --kube-proxy-config -
   sudo stillopen check --json                     all namespaces and owners, for a program
   stillopen check --save case.json; stillopen check --from case.json --limit 350s
 
@@ -125,8 +135,15 @@ pub enum FailOn {
 #[command(after_help = LIMITS_EXAMPLES)]
 pub struct LimitsArgs {
     /// The idle limits of known components; only those that TEXT occurs in.
-    #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "")]
+    #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "",
+          conflicts_with_all = ["kube_proxy_config", "service_cidrs", "from"])]
     pub catalogue: Option<String>,
+    /// What is known of the cluster.
+    #[command(flatten)]
+    pub kube_proxy: KubeProxyArgs,
+    /// What check --save kept, instead of this host.
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<PathBuf>,
     /// Write JSON.
     #[arg(long)]
     pub json: bool,
@@ -134,7 +151,8 @@ pub struct LimitsArgs {
 
 const LIMITS_EXAMPLES: &str = "\
 Examples:
-  stillopen limits                       the limits that are configured for this host
+  sudo stillopen limits                  what this host's kernel forgets, and what is configured
+  stillopen limits --kube-proxy-config kube-proxy.yaml    what that means for Services
   stillopen limits --catalogue           those of all known components
   stillopen limits --catalogue azure     of Azure's";
 
@@ -149,6 +167,43 @@ pub struct FindingsArgs {
     pub json: bool,
 }
 
+/// `stillopen advise`
+#[derive(Debug, Args)]
+#[command(after_help = ADVISE_EXAMPLES)]
+pub struct AdviseArgs {
+    /// Something on the path forgets idle connections: a duration (350s, 15m) or an id of the catalogue
+    /// (aws-nat-gateway); @CIDR says for which peers. Can be given more than once. Without it, those
+    /// that `stillopen limits` lists for this host.
+    #[arg(long = "limit", value_name = "TIME|ID[@CIDR]", value_parser = input::limit_arg)]
+    pub limits: Vec<LimitArg>,
+    /// What is known of the cluster.
+    #[command(flatten)]
+    pub kube_proxy: KubeProxyArgs,
+    /// Judge these values instead: idle/interval/count, such as 60/30/3.
+    #[arg(long, value_name = "I/I/C")]
+    pub keepalive: Option<KeepaliveValues>,
+    /// Reckon the cost for so many quiet connections.
+    #[arg(long, value_name = "N", default_value = "1000",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub connections: u64,
+    /// How to set the values in this client; `list` lists those that are known.
+    #[arg(long, value_name = "NAME")]
+    pub client: Option<String>,
+    /// Write JSON (schema stillopen.advise/1, see docs/json.md).
+    #[arg(long)]
+    pub json: bool,
+}
+
+const ADVISE_EXAMPLES: &str = "\
+Examples:
+  stillopen advise                                         the default, and which limits it survives
+  stillopen advise --limit aws-nat-gateway --limit 900s    the values for the tightest of them
+  stillopen advise --limit 350s --keepalive 300/75/9       are these good enough?
+  stillopen advise --client httpx                          how to set them: code to paste
+  stillopen advise --client list                           the clients
+
+Exit status: 0; 1 the values of --keepalive come too late, or a limit counts payload only; 2 error.";
+
 /// Runs the command that the process was started with.
 ///
 /// Status 0, 1 or 2 as `check` has it; a closed standard output is no error.
@@ -162,6 +217,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => command::check::run(&args),
         Command::Limits(args) => command::limits::run(&args),
         Command::Findings(args) => command::findings::run(&args),
+        Command::Advise(args) => command::advise::run(&args),
         Command::Logs(args) => command::logs::run(&args),
         Command::Lab(args) => command::lab::run(args),
     };

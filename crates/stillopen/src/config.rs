@@ -108,7 +108,11 @@ impl Entry {
         let evidence = Evidence::new(EvidenceSource::ConfigFile, path.display().to_string());
         let limit = IdleLimit::new(self.name.clone(), self.name, self.idle_timeout, evidence);
         IdleLimit {
-            selector: Selector { peers: self.applies_to, direction: self.direction },
+            selector: Selector {
+                peers: self.applies_to,
+                direction: self.direction,
+                ..Selector::default()
+            },
             refreshed_by: self.refreshed_by,
             on_expiry: self.on_expiry,
             ..limit

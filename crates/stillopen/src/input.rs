@@ -16,7 +16,7 @@ const HEAD: u64 = 4096;
 const LARGEST: u64 = 4 << 30;
 
 /// Larger than any text that a person writes.
-const LARGEST_TEXT: u64 = 16 << 20;
+pub(crate) const LARGEST_TEXT: u64 = 16 << 20;
 
 /// A value of `--limit`.
 #[derive(Debug, Clone)]

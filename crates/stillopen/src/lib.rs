@@ -4,8 +4,10 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod clients;
 mod clock;
 mod command;
 mod config;
 mod input;
+mod kube_proxy;
 mod report;

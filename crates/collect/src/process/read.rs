@@ -168,6 +168,7 @@ impl Owners {
                 pid,
                 command: command(&read("comm")),
                 uid: effective_uid(&read("status")),
+                pod: None,
             });
             u32::try_from(self.processes.len() - 1).unwrap_or(u32::MAX)
         })

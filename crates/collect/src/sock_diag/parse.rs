@@ -136,6 +136,7 @@ pub(crate) fn each_socket(
                 counters: info.counters.filter(|_| state != State::SynSent),
                 watch: None,
                 far_end: None,
+                tables: Box::default(),
             },
         ));
         Ok(())

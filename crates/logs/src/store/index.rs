@@ -37,10 +37,11 @@ impl Index {
         ((u64::from(hash) * self.slots.len() as u64) >> 32) as usize
     }
 
-    /// What the first slot of a hash names, whatever it is: mostly the one that is looked for.
+    /// What the first slot of a hash names, if it is of that hash: mostly the one that is looked for.
     #[inline]
-    pub(crate) fn likely(&self, hash: u32) -> Number {
-        self.slots.get(self.start(hash)).map_or(0, |&slot| lower(slot).wrapping_sub(1))
+    pub(crate) fn likely(&self, hash: u32) -> Option<Number> {
+        let slot = *self.slots.get(self.start(hash))?;
+        (slot != 0 && upper(slot) == hash).then(|| lower(slot).wrapping_sub(1))
     }
 
     /// The number under this hash that `is` says is the one.

@@ -145,13 +145,13 @@ impl Store {
     /// Reads what will be looked at: the index, then the records that it most likely names, then their ids.
     #[inline]
     fn fetch(&self) {
-        let mut likely = [0; BATCH];
+        let mut likely = [None; BATCH];
         for (likely, pending) in likely.iter_mut().zip(&self.pending) {
             *likely = self.index.likely(pending.hash);
         }
         let mut ids = [0; BATCH];
         for (id, &likely) in ids.iter_mut().zip(&likely) {
-            *id = self.records.get(likely as usize).map_or(0, |record| record.id);
+            *id = likely.and_then(|at| self.records.get(at as usize)).map_or(0, |record| record.id);
         }
         let read = ids.iter().map(|&id| self.ids.get(id as usize).copied().unwrap_or(0));
         // Nothing comes of it, and still it is to be read.

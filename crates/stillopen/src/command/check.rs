@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use stillopen_collect::{CollectError, Filter, Namespaces, Request, collect};
-use stillopen_model::{Gap, Snapshot, diagnose, pair_ends};
+use stillopen_model::{Gap, Host, KernelHz, Snapshot, diagnose, pair_ends};
 
 use crate::{
     cli::{CheckArgs, FailOn},
@@ -24,10 +24,11 @@ const DEFAULT_HORIZON: Duration = Duration::from_secs(2 * 3600);
 
 /// Status 0: nothing is at risk; 1: something is cut or will be; errors are the caller's.
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
-    let snapshot = match &args.from {
+    let mut snapshot = match &args.from {
         Some(path) => load(path, args)?,
         None => read_host(args)?,
     };
+    args.kube_proxy.apply(&mut snapshot)?;
     if let Some(path) = &args.save {
         save(&snapshot, path)?;
     }
@@ -65,8 +66,8 @@ fn read_host(args: &CheckArgs) -> Result<Snapshot> {
         collected.look_again()?;
     }
     let mut snapshot = collected.snapshot;
-    snapshot.limits =
-        args.limits.iter().map(|arg| arg.limit.clone()).chain(configured.limits).collect();
+    snapshot.limits.extend(args.limits.iter().map(|arg| arg.limit.clone()));
+    snapshot.limits.extend(configured.limits);
     snapshot.gaps.extend(configured.gaps);
     pair_ends(&mut snapshot);
     if all {
@@ -110,9 +111,25 @@ fn keep_matching(snapshot: &mut Snapshot, args: &CheckArgs) {
 fn namespaces(args: &CheckArgs) -> Namespaces {
     match &args.netns {
         Some(name) => Namespaces::Named(name.clone()),
-        None if args.all_netns || is_root() => Namespaces::All,
-        None => Namespaces::This,
+        None if args.all_netns => Namespaces::All,
+        None => default_namespaces(),
     }
+}
+
+/// Every namespace for root, this one for others.
+pub(super) fn default_namespaces() -> Namespaces {
+    if is_root() { Namespaces::All } else { Namespaces::This }
+}
+
+/// A snapshot of a system whose connections can't be read.
+pub(super) fn nothing_read(taken_at: String) -> Snapshot {
+    let host = Host {
+        kernel: String::new(),
+        hz: KernelHz::Foreign,
+        all_namespaces: false,
+        platforms: Vec::new(),
+    };
+    Snapshot::new(taken_at, host)
 }
 
 #[cfg(unix)]
@@ -125,14 +142,16 @@ fn is_root() -> bool {
     false
 }
 
-/// Loads a snapshot; limits of the command line replace those that it holds.
+/// Loads a snapshot; limits of the command line replace those that it holds, but for the timeouts of the
+/// tables that were read.
 fn load(path: &Path, args: &CheckArgs) -> Result<Snapshot> {
     let context = || format!("read snapshot {}", path.display());
     let file = input::read_snapshot_file(path).with_context(context)?;
     let mut snapshot = Snapshot::from_json(&file).with_context(context)?;
     keep_matching(&mut snapshot, args);
     if !args.limits.is_empty() {
-        snapshot.limits = args.limits.iter().map(|arg| arg.limit.clone()).collect();
+        snapshot.limits.retain(|limit| limit.table.is_some());
+        snapshot.limits.extend(args.limits.iter().map(|arg| arg.limit.clone()));
     }
     Ok(snapshot)
 }
@@ -172,6 +191,7 @@ fn repeat(args: &CheckArgs) -> Repeat {
     for limit in &args.limits {
         add("--limit", &limit.text);
     }
+    args.kube_proxy.repeated(&mut add);
     if let Some(name) = &args.netns {
         add("--netns", name);
     }

@@ -1,5 +1,6 @@
 //! One file for each command.
 
+pub(crate) mod advise;
 pub(crate) mod check;
 pub(crate) mod findings;
 pub(crate) mod lab;

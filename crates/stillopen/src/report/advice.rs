@@ -1,13 +1,18 @@
 //! What to do: the fix with its prediction, and as the last line a command.
 
-use std::fmt::{self, Write as _};
+use stillopen_model::{KeepaliveValues, Missing, Proof, Remedy, Verdict, probes_possible};
 
-use stillopen_model::{KeepaliveValues, Missing, Remedy, Verdict, probes_possible};
+use super::{
+    Proposal, Repeat, Report,
+    table::{WIDTH, wrap},
+    words,
+};
 
-use super::{Proposal, Repeat, Report, table::wrap, words};
+/// Where the code to paste is.
+pub(super) const HOW_TO_SET_IT: &str = "How to, in your client:  stillopen advise --client list\n";
 
 /// What to do, with what it would lead to; the last line is a command. `listed`: the rows of the table.
-pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) -> fmt::Result {
+pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) {
     for Proposal { planned, predicted } in &report.proposals {
         // What else can be done stands below its finding.
         let Remedy::EnableKeepalive(values) = planned.remedy else { continue };
@@ -22,13 +27,22 @@ pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) -> 
             socket_options(values)
         );
         text.push_str(&wrap(&line, 4));
+        text.push_str(HOW_TO_SET_IT);
     }
     if report.counts.cut > 0 {
         let n = words::plural(report.counts.cut, "cut connection");
-        let line = format!(
-            "If the limit is on their path, no option revives {n}: end the request in the program and \
-             send it again."
-        );
+        let proven = |&row: &u32| match report.row(row).1.verdict {
+            Verdict::Cut { proof } => proof == Proof::NoEntry,
+            _ => true,
+        };
+        let line = if report.rows.iter().all(proven) {
+            format!("No option revives {n}: end the request in the program and send it again.")
+        } else {
+            format!(
+                "If the limit is on their path, no option revives {n}: end the request in the program \
+                 and send it again."
+            )
+        };
         text.push_str(&wrap(&line, 4));
     }
     let peer_may_probe = listed.iter().any(|&row| {
@@ -40,13 +54,23 @@ pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) -> 
         }
     });
     let Repeat { options, from, sampled, .. } = &report.repeat;
-    if peer_may_probe && !sampled {
+    let (label, command) = if peer_may_probe && !sampled {
         // A saved snapshot can't be looked at a second time.
         let there = if from.is_empty() { "" } else { " on that host" };
-        writeln!(text, "Watch for the peers' probes{there}:  stillopen check{options} --sample 30s")
+        (
+            format!("Watch for the peers' probes{there}:"),
+            format!("stillopen check{options} --sample 30s"),
+        )
     } else {
-        writeln!(text, "Look again:  stillopen check{options}{from}")
-    }
+        ("Look again:".into(), format!("stillopen check{options}{from}"))
+    };
+    text.push_str(&last_line(&label, &command));
+}
+
+/// A command to paste, after what it is for; below it where both are too wide for one line.
+pub(super) fn last_line(label: &str, command: &str) -> String {
+    let fits = label.len() + command.len() + 2 <= WIDTH;
+    format!("{label}{}{command}\n", if fits { "  " } else { "\n  " })
 }
 
 /// The socket options for these values, in the order that probes a quiet connection at once.

@@ -1,6 +1,6 @@
 //! The first line: the answer, and who waits.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 use stillopen_model::{Expiry, Verdict, Waiting, human};
 
@@ -44,6 +44,47 @@ pub(super) fn headline(report: &Report<'_>) -> String {
         let _ = write!(answer, " None within {}.", human(report.repeat.horizon));
     }
     answer
+}
+
+/// The first line where nothing is known but that there are Services: what is lost if they are behind IPVS.
+pub(super) fn services_headline(report: &Report<'_>) -> String {
+    let (mut asked, mut next, mut longest) = (0, None, Duration::ZERO);
+    let mut all = 0;
+    for row in report.assumed.in_trouble() {
+        let c = report.row(row).0;
+        let cut_in = match report.assumed.trouble(row) {
+            Some((Verdict::AtRisk { cut_in }, _)) => cut_in,
+            _ => Duration::ZERO,
+        };
+        all += 1;
+        if c.waiting() == Waiting::ForAnswer {
+            asked += 1;
+            longest = longest.max(c.quiet().unwrap_or_default());
+            next = Some(next.map_or(cut_in, |next: Duration| next.min(cut_in)));
+        }
+    }
+    let Some(next) = next else {
+        let n = words::plural(all, "connection");
+        let is = if all == 1 { "is" } else { "are" };
+        return format!(
+            "{n} to Services {is} quiet and unprotected. If kube-proxy runs in IPVS mode, it forgets them."
+        );
+    };
+    let quiet = human(longest);
+    let silent = match asked {
+        1 => format!("1 request to a Service has been silent for {quiet}."),
+        n => format!(
+            "{} to Services are silent, the longest for {quiet}.",
+            words::plural(n, "request")
+        ),
+    };
+    let lost = if next.is_zero() {
+        "its answer is lost".to_owned()
+    } else {
+        format!("its answer is lost unless it comes within {}", human(next))
+    };
+    let lost = if asked == 1 { lost } else { lost.replacen("its", "the next", 1) };
+    format!("{silent} If kube-proxy runs in IPVS mode, {lost}.")
 }
 
 /// Who waits for an answer that cannot arrive, or will be lost.

@@ -6,8 +6,8 @@ use std::{io, time::Duration};
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use stillopen_model::{
-    Connection, Diagnosis, Finding, FindingSet, Gap, Keepalive, KeepaliveValues, Remedy, State,
-    Verdict, Waiting,
+    Connection, Diagnosis, Entry, Finding, FindingSet, Gap, Keepalive, KeepaliveValues, Pod,
+    Remedy, State, TableKind, Verdict, Waiting,
 };
 
 use super::{Counts, LeftOut, Report, words};
@@ -29,12 +29,14 @@ impl Serialize for Document<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let report = self.0;
         let snapshot = report.snapshot;
-        let mut document = to.serialize_struct("report", 10)?;
+        let mut document = to.serialize_struct("report", 12)?;
         document.serialize_field("schema", SCHEMA)?;
         document.serialize_field("taken_at", &snapshot.taken_at)?;
         document.serialize_field("summary", &report.counts)?;
         document.serialize_field("left_out", &report.left_out as &LeftOut)?;
         document.serialize_field("limits", &snapshot.limits)?;
+        document.serialize_field("services", &snapshot.services)?;
+        document.serialize_field("platforms", &snapshot.host.platforms)?;
         document.serialize_field("connections", &Rows(report))?;
         document.serialize_field("findings", &findings(report))?;
         document.serialize_field("advice", &advice(report))?;
@@ -50,7 +52,7 @@ impl Serialize for Rows<'_> {
         let report = self.0;
         to.collect_seq(report.rows.iter().map(|&row| {
             let (c, d) = report.row(row);
-            Row::new(report, c, d)
+            Row { if_ipvs: if_ipvs(report, row), ..Row::new(report, c, d) }
         }))
     }
 }
@@ -76,8 +78,37 @@ struct Row<'a> {
     limit: Option<LimitRow<'a>>,
     findings: FindingSet,
     because: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tables: Vec<TableRow<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    if_ipvs: Option<IfIpvs>,
     #[serde(skip_serializing_if = "Option::is_none")]
     far_end: Option<FarEndRow<'a>>,
+}
+
+/// What a table that the connection passes says of it.
+#[derive(Serialize)]
+struct TableRow<'a> {
+    kind: TableKind,
+    netns: &'a str,
+    #[serde(flatten)]
+    entry: Entry,
+}
+
+/// What would become of a connection to a Service if kube-proxy ran in IPVS mode.
+#[derive(Serialize)]
+struct IfIpvs {
+    verdict: &'static str,
+    cut_in_s: Option<f64>,
+}
+
+fn if_ipvs(report: &Report<'_>, row: u32) -> Option<IfIpvs> {
+    let (verdict, _) = report.assumed.trouble(row)?;
+    let cut_in_s = match verdict {
+        Verdict::AtRisk { cut_in } => Some(seconds(cut_in)),
+        _ => None,
+    };
+    Some(IfIpvs { verdict: verdict.name(), cut_in_s })
 }
 
 #[derive(Serialize)]
@@ -92,6 +123,8 @@ struct KeepaliveRow {
 struct Owner<'a> {
     pid: u32,
     command: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod: Option<&'a Pod>,
 }
 
 #[derive(Serialize)]
@@ -138,6 +171,16 @@ impl<'a> Row<'a> {
             }),
             findings: d.findings,
             because: words::because(snapshot, c, d),
+            tables: c
+                .tables
+                .iter()
+                .map(|witness| TableRow {
+                    kind: witness.table.kind,
+                    netns: namespace(report, witness.table.netns),
+                    entry: witness.entry,
+                })
+                .collect(),
+            if_ipvs: None,
             far_end: c.far_end.as_deref().map(|far| FarEndRow {
                 netns: namespace(report, far.netns),
                 owner: owner(report, far.owner),
@@ -173,7 +216,7 @@ fn namespace<'a>(report: &'a Report<'a>, index: u32) -> &'a str {
 
 fn owner<'a>(report: &'a Report<'a>, index: Option<u32>) -> Option<Owner<'a>> {
     let process = report.snapshot.process(index)?;
-    Some(Owner { pid: process.pid, command: &process.command })
+    Some(Owner { pid: process.pid, command: &process.command, pod: process.pod.as_ref() })
 }
 
 /// One element of `findings`.

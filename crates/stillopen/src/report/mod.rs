@@ -3,6 +3,7 @@
 //! `text.rs` and `json.rs` print it; `words.rs` has the sentences that both use.
 
 mod advice;
+mod assumed;
 mod headline;
 pub(crate) mod json;
 pub(crate) mod table;
@@ -11,6 +12,7 @@ pub(crate) mod words;
 
 use std::time::Duration;
 
+use assumed::Assumed;
 use stillopen_model::{
     Connection, Diagnosis, Finding, OnHost, Planned, Snapshot, Verdict, plan, predict,
 };
@@ -26,6 +28,8 @@ pub(crate) struct Report<'a> {
     /// The findings that there are, each with how many connections have it.
     pub(crate) findings: Vec<(Finding, usize)>,
     pub(crate) proposals: Vec<Proposal>,
+    /// Connections to Services that no limit is known for, and what would become of them behind IPVS.
+    pub(crate) assumed: Assumed,
     pub(crate) repeat: Repeat,
 }
 
@@ -116,7 +120,8 @@ impl<'a> Report<'a> {
             }
         }
         findings.retain(|(_, n)| *n > 0);
-        Self { snapshot, diagnoses, rows, left_out, counts, findings, proposals, repeat }
+        let assumed = Assumed::of(snapshot, diagnoses, &rows);
+        Self { snapshot, diagnoses, rows, left_out, counts, findings, proposals, assumed, repeat }
     }
 
     /// A reported connection with its diagnosis.

@@ -7,14 +7,15 @@ use std::{
 };
 
 use stillopen_model::{
-    Connection, DEFAULT_KEEPALIVE, Diagnosis, Direction, Expiry, Finding, IdleLimit, Missing,
-    Refresh, Verdict, human,
+    Connection, DEFAULT_KEEPALIVE, Diagnosis, Direction, Evidence, Expiry, Finding, Gap, IdleLimit,
+    Missing, Refresh, Selector, Snapshot, Verdict, human,
 };
 
 use super::{
     Report,
-    advice::{advice, socket_options},
-    headline::{headline, nothing_to_report},
+    advice::{HOW_TO_SET_IT, advice, socket_options},
+    assumed,
+    headline::{headline, nothing_to_report, services_headline},
     table::{self, Column, Shrink, lay_out, printable, wrap},
     words,
 };
@@ -24,6 +25,12 @@ const ROWS_SHOWN: usize = 20;
 
 /// How many verdicts are explained in the text; the JSON output explains each.
 const REASONS_SHOWN: usize = 4;
+
+/// The source of the gap that says that there is no IPVS; one that could be closed has a way.
+const NO_IPVS: &str = "ipvs";
+
+/// How many addresses of a limit are listed.
+const NAMES_SHOWN: usize = 4;
 
 /// Limits that are met most often, with whose they are: what would cut a connection on an unknown path.
 const COMMON_LIMITS: [(u64, &str); 5] = [
@@ -38,7 +45,11 @@ const COMMON_LIMITS: [(u64, &str); 5] = [
 pub(crate) fn render(report: &Report<'_>, all: bool) -> String {
     let mut text = String::new();
     let result = if report.snapshot.limits.is_empty() {
-        without_limits(report, all, &mut text)
+        if report.assumed.in_trouble().next().is_some() {
+            to_services(report, all, &mut text)
+        } else {
+            without_limits(report, all, &mut text)
+        }
     } else {
         with_limits(report, all, &mut text)
     };
@@ -96,6 +107,7 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
     if n > 0 {
         let options = socket_options(DEFAULT_KEEPALIVE);
         text.push_str(&wrap(&format!("Fix in the program: on each socket {options}."), 4));
+        text.push_str(HOW_TO_SET_IT);
     }
     writeln!(
         text,
@@ -104,12 +116,60 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
     )
 }
 
+/// In a pod, where kube-proxy's mode can't be read: what is lost if it is IPVS.
+fn to_services(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result {
+    text.push_str(&wrap(&services_headline(report), 0));
+    saved(report, text);
+    let troubled: Vec<u32> = report.assumed.in_trouble().collect();
+    let rows = if all { report.rows.clone() } else { troubled.clone() };
+    let rows = first(rows.into_iter(), most_shown(all), |row| {
+        std::cmp::Reverse(report.row(row).0.quiet())
+    });
+    let listed = if all { report.rows.len() } else { troubled.len() };
+    listing(report, &rows, listed, Last::Verdict, text)?;
+    let others = report.rows.len() - listed;
+    if others > 0 {
+        let n = words::count(others);
+        let line =
+            format!("  … {n} more, safe under IPVS or to other addresses (--all lists them).");
+        text.push_str(&wrap(&line, 4));
+    }
+    writeln!(text)?;
+    let mut services: Vec<&str> = troubled
+        .iter()
+        .filter_map(|&row| assumed::service(report.snapshot, report.row(row).0))
+        .map(|service| service.seen.as_str())
+        .collect();
+    services.sort_unstable();
+    services.dedup();
+    for seen in services {
+        text.push_str(&wrap(&format!("Why a Service: {}.", printable(seen)), 4));
+    }
+    let unknown = "Unknown: kube-proxy's mode, and the node's table, which a pod cannot read. Its \
+                   configuration settles it:";
+    text.push_str(&wrap(unknown, 4));
+    let there = if report.repeat.from.is_empty() { " kubectl exec -i POD --" } else { "" };
+    writeln!(
+        text,
+        "  kubectl -n kube-system get cm kube-proxy -o yaml |{there} \\\n    stillopen check{} \
+         --kube-proxy-config -{}",
+        report.repeat.options, report.repeat.from
+    )?;
+    findings(report, text);
+    left_out_and_gaps(report, text)?;
+    let options = socket_options(DEFAULT_KEEPALIVE);
+    let fix = format!("Fix in the program, harmless without IPVS: on each socket {options}.");
+    text.push_str(&wrap(&fix, 4));
+    writeln!(text, "What it is set with:  stillopen advise --limit kubernetes-ipvs")
+}
+
 /// A limit is known: what is cut, what will be.
 fn with_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result {
     text.push_str(&wrap(&headline(report), 0));
     saved(report, text);
     let rest = if all { Rest::default() } else { Rest::of(report) };
-    let rows = report.rows.iter().copied().filter(|&row| all || is_news(report.row(row).1));
+    let is_listed = |row: u32| is_news(report.row(row).1) || report.assumed.trouble(row).is_some();
+    let rows = report.rows.iter().copied().filter(|&row| all || is_listed(row));
     let rows = first(rows, most_shown(all), |row| order(report.row(row).0, report.row(row).1));
     let listed = report.rows.len() - rest.safe - rest.no_limit;
     listing(report, &rows, listed, Last::Verdict, text)?;
@@ -119,7 +179,8 @@ fn with_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result
     limits(report, text);
     findings(report, text);
     left_out_and_gaps(report, text)?;
-    advice(report, &rows, text)
+    advice(report, &rows, text);
+    Ok(())
 }
 
 /// Says of a saved snapshot that it is one, and when it was taken.
@@ -203,14 +264,17 @@ fn table(report: &Report<'_>, rows: &[u32], last: Last) -> String {
     let several_namespaces = report.snapshot.namespaces.len() > 1;
     let several_limits =
         report.snapshot.limits.len() > 1 && last == Last::Verdict && !several_namespaces;
+    let in_pods = report.snapshot.processes.iter().any(|process| process.pod.is_some());
     let column = |head, shrink| Column { head, shrink, right: false };
     let mut columns = vec![
         Column { head: "QUIET", shrink: Shrink::Never, right: true },
         column("STATE", Shrink::Never),
         column("KEEPALIVE", Shrink::Never),
-        column("WHO", Shrink::To(10)),
+        column(if in_pods { "POD / PROCESS" } else { "WHO" }, Shrink::To(10)),
         column("PEER", Shrink::LastTo(10)),
     ];
+    // A pod is a network namespace, with a better name.
+    let several_namespaces = several_namespaces && !in_pods;
     if several_namespaces {
         columns.insert(3, column("NETNS", Shrink::To(10)));
     }
@@ -239,7 +303,10 @@ fn table(report: &Report<'_>, rows: &[u32], last: Last) -> String {
             cells.push(limit.map_or_else(|| "-".into(), |l| words::limit_time(l.timeout_of(c))));
         }
         cells.push(match last {
-            Last::Verdict => words::verdict(report.snapshot, c, d),
+            Last::Verdict => match report.assumed.trouble(row) {
+                Some((verdict, limit)) => words::verdict_if_ipvs(verdict, limit, c),
+                None => words::verdict(report.snapshot, c, d),
+            },
             Last::CommonLimits => common_limits(report, row),
         });
         cells
@@ -253,10 +320,12 @@ fn table(report: &Report<'_>, rows: &[u32], last: Last) -> String {
     }
 }
 
+/// `mining/extract-9fq / python3`, `python3 (8123)`
 fn who(report: &Report<'_>, c: &Connection) -> String {
-    match report.snapshot.process(c.owner) {
-        Some(process) => format!("{} ({})", printable(&process.command), process.pid),
-        None => "?".into(),
+    let Some(process) = report.snapshot.process(c.owner) else { return "?".into() };
+    match process.pod.as_ref().map(words::pod) {
+        Some(pod) => printable(&format!("{pod} / {}", process.command)),
+        None => format!("{} ({})", printable(&process.command), process.pid),
     }
 }
 
@@ -301,7 +370,7 @@ impl Rest {
         for &row in &report.rows {
             let d = report.row(row).1;
             match d.verdict {
-                _ if is_news(d) => {}
+                _ if is_news(d) || report.assumed.trouble(row).is_some() => {}
                 Verdict::Safe { .. } => rest.safe += 1,
                 _ => rest.no_limit += 1,
             }
@@ -355,11 +424,6 @@ fn limits(report: &Report<'_>, text: &mut String) {
 
 /// A limit in one line: `aws-nat-gateway, 350s for every peer; AWS NAT gateway, verified (2026-11-29; …)`.
 pub(crate) fn describe(limit: &IdleLimit) -> String {
-    let peers = if limit.selector.peers.is_empty() {
-        "every peer".to_owned()
-    } else {
-        limit.selector.peers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-    };
     let direction = match limit.selector.direction {
         Direction::Both => "",
         Direction::Outbound => ", outbound",
@@ -376,13 +440,46 @@ pub(crate) fn describe(limit: &IdleLimit) -> String {
         Expiry::Reset => ", then resets",
         Expiry::Unknown => ", then not known",
     };
-    let evidence = limit.evidence.first();
-    let detail = evidence.map(|evidence| evidence.detail.as_str()).unwrap_or_default();
-    let date = evidence.and_then(|evidence| evidence.date.as_deref());
-    let date = date.map(|date| format!(" ({date}; not measured here)")).unwrap_or_default();
+    let how = |evidence: &Evidence| {
+        let date = evidence.date.as_deref();
+        let date = date.map(|date| format!(" ({date}; not measured here)")).unwrap_or_default();
+        format!("{}{date}", printable(&evidence.detail))
+    };
+    let mut evidence: Vec<String> = limit.evidence.iter().map(how).collect();
+    if let Some(configured) = limit.configured {
+        let agrees = configured == limit.idle_timeout;
+        evidence.push(if agrees { "they agree".into() } else { "THEY DIFFER".into() });
+    }
     let time = words::limit_time(limit.idle_timeout);
-    let id = printable(&limit.id);
-    format!("{id}, {time} for {peers}{direction}{refresh}{expiry}; {}{date}", printable(detail))
+    format!(
+        "{}, {time} for {}{direction}{refresh}{expiry}; {}",
+        printable(&limit.id),
+        passed_by(limit),
+        evidence.join("; ")
+    )
+}
+
+/// `every peer`, `10.96.0.0/12`, `42 services`, `what its table holds`
+fn passed_by(limit: &IdleLimit) -> String {
+    let Selector { peers, services, .. } = &limit.selector;
+    let named: Vec<String> = peers
+        .iter()
+        .map(|net| {
+            if net.prefix_len() == net.max_prefix_len() {
+                net.addr().to_string()
+            } else {
+                net.to_string()
+            }
+        })
+        .chain(services.iter().map(ToString::to_string))
+        .collect();
+    match (named.len(), limit.table) {
+        (0, None) => "every peer".into(),
+        (0, Some(_)) => "what its table holds".into(),
+        (1..=NAMES_SHOWN, _) => named.join(", "),
+        (n, _) if services.is_empty() => format!("{} addresses", words::count(n)),
+        (n, _) => format!("{} services", words::count(n)),
+    }
 }
 
 fn findings(report: &Report<'_>, text: &mut String) {
@@ -394,6 +491,29 @@ fn findings(report: &Report<'_>, text: &mut String) {
     }
 }
 
+/// What kube-proxy's configuration says, where it gives no limit that would say it.
+pub(crate) fn kube_proxy(snapshot: &Snapshot, text: &mut String) {
+    let Some(evidence) = &snapshot.kube_proxy else { return };
+    if snapshot.limits.iter().all(|limit| !limit.evidence.contains(evidence)) {
+        text.push_str(&wrap(&format!("kube-proxy: {}.", printable(&evidence.detail)), 4));
+    }
+}
+
+/// What the platform makes likely: no verdict depends on it.
+fn hints(snapshot: &Snapshot, text: &mut String) {
+    if !snapshot.limits.is_empty() {
+        return;
+    }
+    for platform in &snapshot.host.platforms {
+        text.push_str(&wrap(&format!("Hint: {}.", words::hint(platform)), 4));
+    }
+}
+
+/// A kernel without IPVS is the rule: only `limits` and the JSON output say it.
+fn is_shown(gap: &Gap) -> bool {
+    gap.source != NO_IPVS || !gap.how.is_empty()
+}
+
 fn left_out_and_gaps(report: &Report<'_>, text: &mut String) -> fmt::Result {
     let left_out = report.left_out;
     if left_out.loopback > 0 {
@@ -403,7 +523,9 @@ fn left_out_and_gaps(report: &Report<'_>, text: &mut String) -> fmt::Result {
         let n = words::count(left_out.same_namespace);
         writeln!(text, "Left out: {n} to an address of their own network namespace.")?;
     }
-    for gap in &report.snapshot.gaps {
+    kube_proxy(report.snapshot, text);
+    hints(report.snapshot, text);
+    for gap in report.snapshot.gaps.iter().filter(|gap| is_shown(gap)) {
         let how = if gap.how.is_empty() { String::new() } else { format!(" ({})", gap.how) };
         text.push_str(&wrap(&format!("Not seen: {}{how}.", gap.reason), 4));
     }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use stillopen_model::{
-    Connection, Diagnosis, Finding, IdleLimit, Keepalive, KeepaliveTimes, Missing, OnHost, Refresh,
-    Seconds, Snapshot, State, Timer, Verdict, Waiting, human, probes_needed, probes_possible,
+    Catalogue, Connection, Diagnosis, Entry, Finding, IdleLimit, Keepalive, KeepaliveTimes,
+    Missing, OnHost, Platform, Pod, Proof, Refresh, Seconds, Snapshot, State, TableId, Timer,
+    Verdict, Waiting, human, probes_needed, probes_possible,
 };
 
 /// `60/30/3`, `off`, `on, values ?`; a value that is not known is `?`.
@@ -56,16 +57,33 @@ pub(crate) fn verdict(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> Str
     match d.verdict {
         Verdict::Safe { margin: None } => "safe, ends on this host".into(),
         Verdict::Safe { margin: Some(margin) } => format!("safe by {}", human(margin)),
-        Verdict::AtRisk { cut_in } => {
-            let slack = limit(snapshot, d).map(|l| l.slack_of(l.timeout_of(c))).unwrap_or_default();
-            if slack.is_zero() {
-                format!("cut in {}", human(cut_in))
-            } else {
-                format!("cut in {}-{}", human(cut_in), human(cut_in + slack))
-            }
+        Verdict::AtRisk { cut_in } => cut_between(cut_in, limit(snapshot, d), c),
+        Verdict::Cut { proof: Proof::NoEntry } => "CUT, no entry".into(),
+        Verdict::Cut { proof: Proof::Inferred } => "CUT, inferred".into(),
+        Verdict::Unknown { missing: Missing::Entry } if c.state == State::CloseWait => {
+            "unknown: peer closed".into()
         }
-        Verdict::Cut { proof } => format!("CUT, {}", proof.name()),
         Verdict::Unknown { missing } => format!("unknown: {}", missing_cell(missing)),
+    }
+}
+
+/// The cell of a connection to a Service whose kube-proxy may or may not run in IPVS mode.
+pub(crate) fn verdict_if_ipvs(verdict: Verdict, limit: &IdleLimit, c: &Connection) -> String {
+    match verdict {
+        Verdict::AtRisk { cut_in } => {
+            format!("unknown (IPVS: {})", cut_between(cut_in, Some(limit), c))
+        }
+        _ => "unknown (IPVS: cut)".into(),
+    }
+}
+
+/// `cut in 3m53s-4m09s`
+fn cut_between(cut_in: Duration, limit: Option<&IdleLimit>, c: &Connection) -> String {
+    let slack = limit.map(|limit| limit.slack_of(limit.timeout_of(c))).unwrap_or_default();
+    if slack.is_zero() {
+        format!("cut in {}", human(cut_in))
+    } else {
+        format!("cut in {}-{}", human(cut_in), human(cut_in + slack))
     }
 }
 
@@ -81,6 +99,30 @@ fn missing_cell(missing: Missing) -> &'static str {
         Missing::Handshake => "no handshake",
         Missing::Refresh => "do probes count?",
         Missing::Expiry => "what at expiry?",
+        Missing::Entry => "no entry, too early",
+    }
+}
+
+/// `this is Amazon EC2 (DMI sys_vendor is "Amazon EC2"): aws-nat-gateway 350s, aws-nlb 350s may be on the way`
+pub(crate) fn hint(platform: &Platform) -> String {
+    let limit = |id: &&str| {
+        let time = Catalogue::builtin().find(id).and_then(|row| row.idle_timeout);
+        time.map(|time| format!("{id} {}", limit_time(time)))
+    };
+    let limits: Vec<String> = platform.kind.likely_limits().iter().filter_map(limit).collect();
+    format!(
+        "this is {} ({}), where connections may pass {}; no verdict counts it",
+        platform.kind.name(),
+        platform.evidence,
+        limits.join(", ")
+    )
+}
+
+/// `mining/extract-9fq`; by its UID where no file of the node tells the name.
+pub(crate) fn pod(pod: &Pod) -> String {
+    match (&pod.namespace, &pod.name) {
+        (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
+        _ => format!("pod {}", &pod.uid.get(..8).unwrap_or(&pod.uid)),
     }
 }
 
@@ -99,8 +141,34 @@ pub(crate) fn because(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> Str
         Verdict::Safe { margin: Some(_) } => refreshed(snapshot, c, &time),
         Verdict::AtRisk { .. } => at_risk(snapshot, c, d, &quiet, &time),
         Verdict::Cut { .. } => cut(snapshot, c, d, &quiet, &time),
-        Verdict::Unknown { missing } => unknown(c, missing, &quiet, &time),
+        Verdict::Unknown { missing } => {
+            if missing == Missing::PeerKeepalive
+                && let Some((table, remaining)) = entry(snapshot, c, d)
+            {
+                return format!(
+                    "quiet for {quiet}, but its entry in the {table} has {}s left of {time}: the peer's \
+                     probes refresh it, and how often is not known",
+                    remaining.as_secs()
+                );
+            }
+            unknown(c, missing, &quiet, &time)
+        }
     }
+}
+
+/// The entry of the deciding limit's table: the table's name, and what is left of the entry's time.
+fn entry(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> Option<(String, Duration)> {
+    let table = limit(snapshot, d)?.table?;
+    match c.entry_in(table)? {
+        Entry::Present { remaining, .. } => Some((table_name(snapshot, table), remaining)),
+        Entry::Absent | Entry::NotRead => None,
+    }
+}
+
+/// `IPVS table of host`
+fn table_name(snapshot: &Snapshot, table: TableId) -> String {
+    let of = snapshot.namespace(table.netns).map(|namespace| namespace.name.as_str());
+    format!("{} table of {}", table.kind.name(), of.unwrap_or("?"))
 }
 
 fn safe_on_host(snapshot: &Snapshot, c: &Connection) -> String {
@@ -151,6 +219,16 @@ fn at_risk(snapshot: &Snapshot, c: &Connection, d: &Diagnosis, quiet: &str, time
             "quiet for {quiet}, the limit is {time}; the peer's window is closed, so keepalive does not run"
         );
     }
+    if let Some((table, remaining)) = entry(snapshot, c, d) {
+        let keepalive = match c.keepalive.on_values() {
+            Some(values) => format!("keepalive {values} comes too late"),
+            None => "keepalive is off".into(),
+        };
+        return format!(
+            "quiet for {quiet}, {keepalive}; its entry in the {table} expires in {}s",
+            remaining.as_secs()
+        );
+    }
     if let Some(values) = c.keepalive.on_values() {
         let usual = values.latest_refresh(snapshot.host.hz);
         let armed =
@@ -170,6 +248,14 @@ fn at_risk(snapshot: &Snapshot, c: &Connection, d: &Diagnosis, quiet: &str, time
 
 fn cut(snapshot: &Snapshot, c: &Connection, d: &Diagnosis, quiet: &str, time: &str) -> String {
     let Some(limit) = limit(snapshot, d) else { return String::new() };
+    if d.verdict == (Verdict::Cut { proof: Proof::NoEntry })
+        && let Some(table) = limit.table
+    {
+        let table = table_name(snapshot, table);
+        return format!(
+            "quiet for {quiet}; the {table} was read completely, twice, and has no entry for it"
+        );
+    }
     let timeout = limit.timeout_of(c);
     let slack = limit.slack_of(timeout);
     let lifetime = timeout + slack;
@@ -229,6 +315,13 @@ fn unknown(c: &Connection, missing: Missing, quiet: &str, time: &str) -> String 
         }
         Missing::Expiry => format!(
             "quiet for {quiet}, longer than {time}, and what the limit does then is not known"
+        ),
+        Missing::Entry if c.state == State::CloseWait => {
+            "the peer has closed it, and the table has no entry for it any more".into()
+        }
+        Missing::Entry => format!(
+            "the table has no entry for it, though it was quiet for only {quiet} of {time}: the table was \
+             flushed, or it takes another way"
         ),
     }
 }

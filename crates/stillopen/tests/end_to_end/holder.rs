@@ -27,6 +27,13 @@ impl Holder {
         Self::start(Command::new("cat"), socket)
     }
 
+    /// Hands `socket` over to a process with this variable in its environment.
+    pub(crate) fn told(socket: TcpStream, name: &str, value: &str) -> Self {
+        let mut command = Command::new("cat");
+        command.env(name, value);
+        Self::start(command, socket)
+    }
+
     /// Hands `socket` over to a process of `nobody`.
     pub(crate) fn of_nobody(socket: TcpStream) -> Self {
         let mut command = Command::new(AS_NOBODY[0]);

@@ -1,6 +1,7 @@
 //! Runs `stillopen` and keeps what it said.
 
 use std::{
+    io::Write as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -16,6 +17,7 @@ pub(crate) struct Program {
     path: PathBuf,
     args: Vec<String>,
     folder: PathBuf,
+    input: Option<String>,
 }
 
 /// What it said, and its exit status.
@@ -28,7 +30,13 @@ pub(crate) struct Said {
 
 impl Program {
     pub(crate) fn new(folder: &Path) -> Self {
-        Self { before: Vec::new(), path: STILLOPEN.into(), args: Vec::new(), folder: folder.into() }
+        Self {
+            before: Vec::new(),
+            path: STILLOPEN.into(),
+            args: Vec::new(),
+            folder: folder.into(),
+            input: None,
+        }
     }
 
     pub(crate) fn args(mut self, args: &[&str]) -> Self {
@@ -39,6 +47,12 @@ impl Program {
     /// Another copy of the program.
     pub(crate) fn at(mut self, path: &Path) -> Self {
         path.clone_into(&mut self.path);
+        self
+    }
+
+    /// With this text on its standard input.
+    pub(crate) fn fed(mut self, input: &str) -> Self {
+        self.input = Some(input.to_owned());
         self
     }
 
@@ -69,7 +83,16 @@ impl Program {
 
     #[track_caller]
     pub(crate) fn run(&self) -> Said {
-        let output = self.command().output().expect("start stillopen");
+        let mut command = self.command();
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        if self.input.is_some() {
+            command.stdin(Stdio::piped());
+        }
+        let mut child = command.spawn().expect("start stillopen");
+        if let (Some(input), Some(mut stdin)) = (&self.input, child.stdin.take()) {
+            stdin.write_all(input.as_bytes()).expect("write to its standard input");
+        }
+        let output = child.wait_with_output().expect("wait for stillopen");
         let text = |bytes| String::from_utf8(bytes).expect("it writes UTF-8");
         Said {
             status: output.status.code().expect("it ends by itself"),

@@ -210,9 +210,9 @@ fn the_logs_of_the_incident_say_what_was_lost_and_why() {
     }
     assert!(said["candidates"].as_array().unwrap().contains(&"kubernetes-ipvs".into()));
 
-    let csv = std::fs::read_to_string(csv).unwrap();
+    let csv = std::fs::read_to_string(&csv).unwrap();
     assert_eq!(csv.lines().count(), lost.len() + 1);
-    let svg = std::fs::read_to_string(svg).unwrap();
+    let svg = std::fs::read_to_string(&svg).unwrap();
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("limit 900s"));
 
     let (status, stdout, _) = output(&logs);

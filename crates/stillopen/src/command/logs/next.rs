@@ -73,7 +73,11 @@ fn advice(analysis: &Analysis) -> Option<String> {
 fn last_line(analysis: &Analysis) -> String {
     match (analysis.class, analysis.limit) {
         (Class::IdleLimit, Some(limit)) => {
-            format!("Who else is in danger:  stillopen check --limit {}\n", limit_time(limit.best))
+            let limit = limit_time(limit.best);
+            format!(
+                "Who else is in danger:        stillopen check --limit {limit}\n\
+                 How to set it in the client:  stillopen advise --limit {limit}\n"
+            )
         }
         (Class::ClientTimer | Class::DurationCap, _) => {
             "What known components do:  stillopen limits --catalogue\n".to_owned()

@@ -1,5 +1,7 @@
 //! The arithmetic of the verdicts, one row a rule.
 
+mod tables;
+
 use std::time::Duration;
 
 use stillopen_model::{
@@ -58,6 +60,7 @@ fn asked(quiet_s: u64) -> Connection {
         }),
         watch: None,
         far_end: None,
+        tables: Box::default(),
     }
 }
 
@@ -77,12 +80,17 @@ fn with_unexplained(mut c: Connection, extra: u32) -> Connection {
 }
 
 fn snapshot(connections: Vec<Connection>, limits: Vec<IdleLimit>) -> Snapshot {
-    let host = Host { kernel: String::new(), hz: HZ, all_namespaces: false };
+    let host = Host { kernel: String::new(), hz: HZ, all_namespaces: false, platforms: Vec::new() };
     let mut snapshot = Snapshot::new("2026-11-29T12:00:00Z".into(), host);
-    let namespace =
-        |name: &str| Namespace { name: name.into(), inode: 0, is_host: false, sysctls: None };
+    let namespace = |name: &str| Namespace {
+        name: name.into(),
+        inode: 0,
+        is_host: false,
+        sysctls: None,
+        conntrack: None,
+    };
     snapshot.namespaces = vec![namespace("a"), namespace("b")];
-    snapshot.processes = vec![Process { pid: 1, command: "python3".into(), uid: None }];
+    snapshot.processes = vec![Process { pid: 1, command: "python3".into(), uid: None, pod: None }];
     snapshot.connections = connections;
     snapshot.limits = limits;
     snapshot
@@ -247,6 +255,7 @@ fn a_limit_that_names_the_other_end_counts_where_both_are_seen() {
     };
     let both = Connection { far_end: Some(Box::new(far)), ..asked(100) };
     let selector = |peers: &[&str], direction| Selector {
+        services: Vec::new(),
         peers: peers.iter().map(|net| net.parse().unwrap()).collect(),
         direction,
     };

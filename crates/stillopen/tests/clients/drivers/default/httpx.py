@@ -1,0 +1,3 @@
+import httpx
+
+httpx.get("@url@")

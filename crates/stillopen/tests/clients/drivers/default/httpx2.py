@@ -1,0 +1,3 @@
+import httpx2
+
+httpx2.get("@url@")

@@ -1,0 +1,3 @@
+import psycopg
+
+psycopg.connect("host=@host@ port=@port@")

@@ -1,0 +1,3 @@
+import redis
+
+redis.Redis("@host@", @port@).ping()

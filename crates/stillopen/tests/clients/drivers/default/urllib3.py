@@ -1,0 +1,3 @@
+import urllib3
+
+urllib3.request("GET", "@url@")

@@ -1,0 +1,3 @@
+import psycopg
+
+psycopg.connect("""@snippet@""")

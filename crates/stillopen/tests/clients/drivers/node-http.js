@@ -1,0 +1,2 @@
+@snippet@
+http.get('@url@', { agent: httpAgent });

@@ -1,0 +1,2 @@
+@snippet@
+client.ping()

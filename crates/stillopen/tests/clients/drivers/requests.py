@@ -1,0 +1,2 @@
+@snippet@
+session.get("@url@", timeout=60)

@@ -1,0 +1,7 @@
+@snippet@
+
+fn main() {
+    let url = std::env::args().nth(1).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _ = runtime.block_on(async { client().unwrap().get(url).send().await });
+}

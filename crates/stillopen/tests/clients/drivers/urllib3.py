@@ -1,0 +1,2 @@
+@snippet@
+pool.request("GET", "@url@")
