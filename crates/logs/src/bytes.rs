@@ -9,7 +9,7 @@ pub(crate) fn same(left: &[u8], right: &[u8]) -> bool {
     }
     let (left_rest, left_words) = left.as_rchunks::<8>();
     let (right_rest, right_words) = right.as_rchunks::<8>();
-    left_words.iter().zip(right_words).rev().all(|(a, b)| word(a) == word(b))
+    left_words.iter().zip(right_words).rev().all(|(a, b)| word(*a) == word(*b))
         && left_rest.iter().zip(right_rest).all(|(a, b)| a == b)
 }
 
@@ -20,8 +20,8 @@ pub(crate) fn begin_with(bytes: &[u8], start: &[u8]) -> bool {
 }
 
 #[inline]
-fn word(bytes: &[u8; 8]) -> u64 {
-    u64::from_le_bytes(*bytes)
+fn word(bytes: [u8; 8]) -> u64 {
+    u64::from_le_bytes(bytes)
 }
 
 /// A number of a few digits, and of nothing else.
