@@ -30,6 +30,8 @@ enum Target {
     PacketView,
     /// Sequences of operations on the lab's middlebox.
     Middlebox,
+    /// Logs of a client and a server.
+    Logs,
 }
 
 impl Target {
@@ -52,6 +54,7 @@ impl Target {
             Self::Snapshot => ("snapshot", &["crates/model/tests/cases"]),
             Self::PacketView => ("packet_view", &[]),
             Self::Middlebox => ("middlebox", &[]),
+            Self::Logs => ("logs", &[]),
         }
     }
 }

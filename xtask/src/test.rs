@@ -10,7 +10,8 @@ use crate::{
 };
 
 /// What still has to compile where there is no Linux.
-const PORTABLE: [&str; 4] = ["stillopen-model", "stillopen-collect", "stillopen-lab", "stillopen"];
+const PORTABLE: [&str; 5] =
+    ["stillopen-model", "stillopen-collect", "stillopen-lab", "stillopen-logs", "stillopen"];
 
 /// What the tests call.
 const TOOLS: [Tool; 11] =

@@ -2,6 +2,7 @@
 
 pub mod kube_proxy;
 pub mod lab;
+pub mod logs;
 
 use std::{
     io::{self, Write as _},
@@ -51,6 +52,8 @@ pub enum Command {
     Findings(FindingsArgs),
     /// Which TCP keepalive values, why, what they cost, and how to set them in a client.
     Advise(AdviseArgs),
+    /// Which answers were sent and never arrived, by the logs of both sides, and the limit that fits.
+    Logs(logs::LogsArgs),
     /// The failure and its cure, replayed on virtual time; and the two programs of the incident.
     Lab(lab::LabArgs),
 }
@@ -215,6 +218,7 @@ pub fn main() -> ExitCode {
         Command::Limits(args) => command::limits::run(&args),
         Command::Findings(args) => command::findings::run(&args),
         Command::Advise(args) => command::advise::run(&args),
+        Command::Logs(args) => command::logs::run(&args),
         Command::Lab(args) => command::lab::run(args),
     };
     outcome.unwrap_or_else(|error| failed(&error))

@@ -56,6 +56,53 @@ const REPORTS: [Output; 21] = [
     output("nothing_left", &["check", "--from", "laptop.json", "--port", "9"], 0),
 ];
 
+/// Reports of `logs`, on the stories that its library is tested with.
+const LOGS: [Output; 5] = [
+    logs(
+        "logs_c21",
+        &[
+            "logs",
+            "--client",
+            "C21-aborted-after-five-minutes/client.log",
+            "--server",
+            "C21-aborted-after-five-minutes/server.log",
+            "--pattern",
+            r"server:^\w+ (?<time>\S+) \[\w+\] (?<event>\w+) request (?<id>\S+)$",
+        ],
+        0,
+    ),
+    logs(
+        "logs_c37",
+        &[
+            "logs",
+            "--client",
+            "C37-read-timer-of-the-sdk/client.log",
+            "--server",
+            "C37-read-timer-of-the-sdk/server.log",
+        ],
+        1,
+    ),
+    logs(
+        "logs_c39",
+        &[
+            "logs",
+            "--client",
+            "C39-function-behind-a-nat-gateway/client.log",
+            "--server",
+            "C39-function-behind-a-nat-gateway/server.log",
+            "--pattern",
+            r"server:^(?<time>\S+) (?<event>START|END) RequestId: (?<id>\S+)",
+        ],
+        1,
+    ),
+    logs("logs_server_alone", &["logs", "--server", "one-side-server-duplicates/server.log"], 0),
+    logs("logs_client_alone", &["logs", "--client", "one-side-client-never-ended/client.log"], 0),
+];
+
+const fn logs(name: &'static str, args: &'static [&'static str], status: i32) -> Output {
+    Output { name, folder: "../../../logs/tests/stories", args, status }
+}
+
 /// What `advise` says, held to the same.
 const ADVICE: [Output; 10] = [
     output("advise_nat", &["advise", "--limit", "aws-nat-gateway", "--connections", "50000"], 0),
@@ -82,7 +129,7 @@ const ADVICE_HERE: [Output; 2] = [
 ];
 
 /// The other outputs.
-const REFERENCE: [Output; 14] = [
+const REFERENCE: [Output; 15] = [
     output("limits", &["limits", "--from", "laptop.json"], 0),
     output("limits_node", &["limits", "--from", "node.json"], 0),
     output(
@@ -100,6 +147,7 @@ const REFERENCE: [Output; 14] = [
     output("advise_clients", &["advise", "--client", "list"], 0),
     output("advise_help", &["advise", "--help"], 0),
     output("limits_help", &["limits", "--help"], 0),
+    output("logs_help", &["logs", "--help"], 0),
     output("findings_help", &["findings", "--help"], 0),
 ];
 
@@ -156,6 +204,7 @@ fn hold_all(outputs: &[Output]) {
 #[test]
 fn reports_are_as_kept() {
     hold_all(&REPORTS);
+    hold_all(&LOGS);
 }
 
 #[test]
@@ -170,7 +219,7 @@ fn references_are_as_kept() {
 
 #[test]
 fn no_line_is_wider_than_100_columns() {
-    for output in REPORTS.iter().chain(&ADVICE).chain(&ADVICE_HERE).chain(&REFERENCE) {
+    for output in REPORTS.iter().chain(&ADVICE).chain(&ADVICE_HERE).chain(&LOGS).chain(&REFERENCE) {
         for line in run(output).lines() {
             assert!(line.chars().count() <= WIDTH, "{}: {line}", output.name);
         }
@@ -179,10 +228,10 @@ fn no_line_is_wider_than_100_columns() {
 
 #[test]
 fn a_report_starts_with_the_answer_and_ends_with_a_command() {
-    for output in &REPORTS {
+    for output in REPORTS.iter().chain(&LOGS) {
         let text = run(output);
         let first = text.lines().next().expect("it says something");
-        let answers = first.contains("connection") || first.contains("request");
+        let answers = ["connection", "answer", "request"].iter().any(|word| first.contains(word));
         assert!(answers, "{}: {first}", output.name);
         let last = text.lines().last().expect("it says something");
         assert!(last.contains("stillopen "), "{}: {last}", output.name);
@@ -247,7 +296,7 @@ fn the_json_of_advice_is_as_documented() {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_last_command_of_a_report_is_one_that_runs() {
-    for output in REPORTS.iter().chain(&ADVICE) {
+    for output in REPORTS.iter().chain(&ADVICE).chain(&LOGS) {
         let text = run(output);
         let last = text.lines().last().expect("it says something");
         let (_, command) = last.split_once("stillopen ").expect("it holds a command");
