@@ -32,6 +32,9 @@ pub(crate) struct Extra {
 /// How many events are looked up at once, so that their memory is fetched at once.
 const BATCH: usize = 64;
 
+/// How many records are remembered as the last ones: requests that are under way at one time.
+const RECENT: usize = 1 << 14;
+
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     hash: u32,
@@ -59,6 +62,36 @@ pub(crate) struct Store {
     pending: Vec<Pending>,
     /// The record of the request that the server received last.
     last_received: Number,
+    recent: Recent,
+}
+
+/// The records that were met last, by their hash: few enough to stay in the processor's caches, which the index of
+/// all is too large for. Whatever it names is compared by its id.
+#[derive(Debug)]
+struct Recent(Box<[(u32, Number)]>);
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self(vec![(0, Number::MAX); RECENT].into())
+    }
+}
+
+impl Recent {
+    #[inline]
+    fn slot(hash: u32) -> usize {
+        hash as usize & (RECENT - 1)
+    }
+
+    #[inline]
+    fn remember(&mut self, hash: u32, number: Number) {
+        self.0[Self::slot(hash)] = (hash, number);
+    }
+
+    #[inline]
+    fn likely(&self, hash: u32) -> Option<Number> {
+        let (of, number) = self.0[Self::slot(hash)];
+        (of == hash).then_some(number)
+    }
 }
 
 impl Store {
@@ -93,17 +126,30 @@ impl Store {
     ) -> Result<(), LogsError> {
         let from = self.keys.len();
         ids::append(&mut self.keys, event.id, event.attempt);
-        if let Some(number) = self.guess(kind).filter(|&number| self.has_key(number, from)) {
-            self.keys.truncate(from);
-            self.put(number, Pending { hash: 0, from: 0, to: 0, at, kind, file });
+        let guessed = self.guess(kind).filter(|&number| self.has_key(number, from));
+        if let Some(number) = guessed.filter(|_| kind == Kind::Started) {
+            self.found(number, from, at, kind, file);
             return Ok(());
         }
         let hash = hash(&self.keys[from..]);
+        let recent = || self.recent.likely(hash).filter(|&number| self.has_key(number, from));
+        if let Some(number) = guessed.or_else(recent) {
+            self.recent.remember(hash, number);
+            self.found(number, from, at, kind, file);
+            return Ok(());
+        }
         // A batch of ids is far below 4 GiB.
         let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         let (from, to) = (place(from), place(self.keys.len()));
         self.pending.push(Pending { hash, from, to, at, kind, file });
         if self.pending.len() == BATCH { self.flush() } else { Ok(()) }
+    }
+
+    /// Takes an event whose record is known without a look-up; its key is the one from that place on.
+    #[inline]
+    fn found(&mut self, number: Number, from: usize, at: Offset, kind: Kind, file: u16) {
+        self.keys.truncate(from);
+        self.put(number, Pending { hash: 0, from: 0, to: 0, at, kind, file });
     }
 
     /// Requests mostly reach the server in the order in which they were sent, and start when they reach it: what is
@@ -132,6 +178,7 @@ impl Store {
         let mut records = [0; BATCH];
         for (record, pending) in records.iter_mut().zip(&pending) {
             *record = self.record(pending)?;
+            self.recent.remember(pending.hash, *record);
         }
         for (&number, pending) in records.iter().zip(&pending) {
             self.put(number, *pending);
