@@ -280,11 +280,10 @@ fn numbers<const N: usize>(bytes: &[u8], wanted: [u16; N]) -> Result<[u32; N], N
     Ok(found)
 }
 
-/// The first word of a register.
+/// The first word of a register. 0 is the verdict's, which has none.
 fn word(register: u32) -> u32 {
-    if register < FIRST_WORD {
-        FIRST_WORD + register.wrapping_sub(1).wrapping_mul(WORDS_OF_OLD)
-    } else {
-        register
+    match register {
+        1..FIRST_WORD => FIRST_WORD + (register - 1) * WORDS_OF_OLD,
+        _ => register,
     }
 }
