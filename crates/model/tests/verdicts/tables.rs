@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 
 use stillopen_model::{
-    Connection, ConntrackSettings, Entry, Finding, IdleLimit, Missing, OtherSide, Proof, Role,
-    State, TableId, TableKind, TimerSlack, Verdict, Witness, diagnose, pair_ends,
+    Connection, ConntrackSettings, Entry, Finding, IdleLimit, Miss, Missing, OtherSide, Proof,
+    Remedy, Role, State, TableId, TableKind, TimerSlack, Verdict, Witness, diagnose, pair_ends,
+    plan, predict,
 };
 
 use super::{HZ, asked, at_risk, limit, one, s, snapshot, verdict, with_keepalive};
@@ -175,4 +176,31 @@ fn an_interval_that_equals_conntracks_timer_for_unacknowledged_data_is_a_race() 
         let findings = diagnose(&snapshot)[0].findings;
         assert_eq!(findings.contains(Finding::EqualsTimer), races, "{values}");
     }
+}
+
+#[test]
+fn where_the_next_packet_makes_the_entry_anew_a_client_that_probes_is_not_cut() {
+    let loose = || {
+        let meets = Some(Miss::Recreate);
+        vec![IdleLimit { table: Some(CONNTRACK), client_meets: meets, ..limit(60) }]
+    };
+    let absent = |c| told(c, &[(CONNTRACK, Entry::Absent)]);
+    assert_eq!(verdict(absent(asked(100)), loose()), NO_ENTRY);
+    let mut probing = with_keepalive(asked(100), "120/5/9");
+    probing.timer_expires = Some(s(20).into());
+    assert_eq!(verdict(absent(probing), loose()), at_risk(0), "until its probe");
+    // Turned on, keepalive probes at once.
+    let snapshot = snapshot(vec![absent(asked(100))], loose());
+    let planned = plan(&snapshot, &diagnose(&snapshot));
+    assert_eq!(planned[0].remedy.name(), "enable_keepalive");
+    let after: Vec<Verdict> = predict(&snapshot, &planned[0]).expect("a prediction").collect();
+    assert!(matches!(after[..], [Verdict::Safe { .. }]), "{after:?}");
+}
+
+#[test]
+fn behind_ipvs_what_is_cut_is_to_be_sent_again_with_keepalive() {
+    let snapshot = snapshot(vec![told(asked(1000), &[(IPVS, Entry::Absent)])], limits());
+    let planned = plan(&snapshot, &diagnose(&snapshot));
+    assert_eq!(planned[0].remedy, Remedy::SendAgain("60/30/3".parse().unwrap()));
+    assert!(predict(&snapshot, &planned[0]).is_none());
 }
