@@ -283,6 +283,9 @@ fn the_json_of_advice_is_as_documented() {
     assert_eq!((&late["judgement"], &late["given"]), (&"too_late".into(), &true.into()));
     assert_eq!(late["better"]["idle_s"], 60);
     assert_eq!(late["dead_peer_after_s"], 7200 + 75 * 9);
+    assert_eq!(late["better"]["dead_peer_after_s"], 60 + 30 * 3);
+    assert!(late["better"]["cost"]["bytes_per_day"] != late["cost"]["bytes_per_day"]);
+    documented_fields(&late["better"]);
 
     let impossible = json(&["advise", "--limit", "1s", "--json"], 0);
     assert!(impossible["keepalive"].is_null());

@@ -107,3 +107,9 @@ pub(super) fn judged(
         Judged { limit, judgement, lost_probes_survived }
     })
 }
+
+/// The longest time from the last packet to the next probe, in whole seconds.
+pub(super) fn next_probe_within(values: KeepaliveValues) -> Duration {
+    let latest = values.latest_refresh(HZ);
+    Duration::from_secs(latest.as_secs() + u64::from(latest.subsec_nanos() > 0))
+}

@@ -1,6 +1,6 @@
 //! The text output: the answer first, a command to paste last.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use stillopen_model::{
     Catalogue, Cost, EvidenceSource, IdleLimit, Judgement, KeepaliveValues, PROBE_BYTES_IPV4,
@@ -9,7 +9,7 @@ use stillopen_model::{
 
 use super::{
     Repeat, Setting,
-    assess::{Assessment, HZ, judged},
+    assess::{Assessment, judged, next_probe_within},
     notes::{self, Note},
 };
 use crate::{
@@ -30,16 +30,24 @@ pub(super) fn advice(assessment: &Assessment, repeat: &Repeat) -> String {
     if !cures.is_empty() {
         text.push_str(&list("What helps where only payload counts:", &cures));
     }
-    if let Some(values) = assessment.better.or(assessment.values)
+    if let Some(values) = assessment.values
         && (assessment.tightest().is_some() || !assessment.is_of_a_path())
     {
         text.push('\n');
-        details(assessment, values, &mut text);
+        match assessment.better {
+            Some(_) => given(assessment, values, &mut text),
+            None => details(assessment, values, &mut text),
+        }
         if assessment.is_of_a_path() {
             limits(assessment, &mut text);
         } else {
             catalogue(assessment, &mut text);
         }
+        if let Some(better) = assessment.better {
+            let _ = write!(text, "\nBetter, {better}:\n");
+            details(assessment, better, &mut text);
+        }
+        let values = assessment.better.unwrap_or(values);
         text.push_str(&list("Beware:", &notes::beware(assessment, values)));
     }
     for gap in &assessment.gaps {
@@ -82,7 +90,6 @@ fn of_the_catalogue(assessment: &Assessment, values: KeepaliveValues) -> String 
 fn under(assessment: &Assessment, values: KeepaliveValues, tightest: &IdleLimit) -> String {
     let first = |judgement| assessment.first(judgement);
     if let Some(limit) = first(Judgement::TooLate) {
-        let latest = values.latest_refresh(HZ);
         let instead = match assessment.better {
             Some(better) => format!(" Set {better}."),
             None => String::new(),
@@ -90,7 +97,7 @@ fn under(assessment: &Assessment, values: KeepaliveValues, tightest: &IdleLimit)
         return format!(
             "{values} is too late under {}: the next probe may come {} after the last packet.{instead}",
             name(limit),
-            human(round_up(latest))
+            latest(values)
         );
     }
     if let Some(limit) = first(Judgement::Disputed) {
@@ -104,8 +111,10 @@ fn under(assessment: &Assessment, values: KeepaliveValues, tightest: &IdleLimit)
     if let Some(limit) = first(Judgement::ThinMargin) {
         let instead = assessment.better.map(|better| format!(" Set {better}.")).unwrap_or_default();
         return format!(
-            "{verb}{values}: in time under {}, but one lost probe loses the connection.{instead}",
-            name(limit)
+            "{verb}{values}: in time under {}, as the next probe may come {} after the last packet; but \
+             one lost probe loses the connection.{instead}",
+            name(limit),
+            latest(values)
         );
     }
     if assessment.given {
@@ -124,16 +133,36 @@ fn name(limit: &IdleLimit) -> String {
     }
 }
 
-fn round_up(time: Duration) -> Duration {
-    Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0))
+/// How late after the last packet the next probe may come.
+fn latest(values: KeepaliveValues) -> String {
+    human(next_probe_within(values))
+}
+
+/// The values of the command line, where better ones follow.
+fn given(assessment: &Assessment, values: KeepaliveValues, text: &mut String) {
+    let _ = writeln!(text, "Given, {values}:");
+    let latest = latest(values);
+    text.push_str(&wrap_row("Next probe", &format!("up to {latest} after the last packet")));
+    survives(assessment, values, text);
+    dead_peer(values, text);
+    let Cost { connections, packets_per_day, bytes_per_day } = assessment.cost(values);
+    text.push_str(&wrap_row(
+        "Cost",
+        &format!(
+            "for {} all day quiet, at most {} packets and {} MB a day",
+            words::plural(usize::try_from(connections).unwrap_or(usize::MAX), "connection"),
+            words::count(usize::try_from(packets_per_day).unwrap_or(usize::MAX)),
+            tenths(bytes_per_day / 100_000),
+        ),
+    ));
+    for note in notes::of_values(assessment, values) {
+        text.push_str(&wrap_row("Beware", &note.text));
+    }
 }
 
 fn details(assessment: &Assessment, values: KeepaliveValues, text: &mut String) {
-    let mut row = |label: &str, what: &str| {
-        text.push_str(&wrap_row(label, what));
-    };
     let s = |time: Duration| time.as_secs();
-    row(
+    text.push_str(&wrap_row(
         "Values",
         &format!(
             "idle {} s, interval {} s, count {}: TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, with \
@@ -142,8 +171,8 @@ fn details(assessment: &Assessment, values: KeepaliveValues, text: &mut String) 
             s(values.interval),
             values.count
         ),
-    );
-    let latest = human(round_up(values.latest_refresh(HZ)));
+    ));
+    let latest = latest(values);
     let why = match assessment.tightest() {
         Some(tightest) => format!(
             "{} is the tightest limit that probes can refresh; they do so every {latest} at most, the \
@@ -155,28 +184,33 @@ fn details(assessment: &Assessment, values: KeepaliveValues, text: &mut String) 
              included"
         ),
     };
-    row("Why", &why);
-    if let Some(tightest) = assessment.tightest() {
-        let judged = judged(std::slice::from_ref(tightest), values).next();
-        let survived = judged.and_then(|judged| judged.lost_probes_survived);
-        let in_a_row = match survived {
-            None => "not even a quiet connection without loss".to_owned(),
-            Some(0) => "no lost probe".to_owned(),
-            Some(n) => format!("{} in a row", words::plural(n as usize, "lost probe")),
-        };
-        row("Survives", &in_a_row);
-    }
-    row(
-        "Dead peer",
-        &format!(
-            "noticed {} after its last packet: {} + {} × {}",
-            human(values.dead_peer_after()),
-            s(values.idle),
-            s(values.interval),
-            values.count
-        ),
+    text.push_str(&wrap_row("Why", &why));
+    survives(assessment, values, text);
+    dead_peer(values, text);
+    text.push_str(&wrap_row("Cost", &cost_of(assessment.cost(values))));
+}
+
+/// How many lost probes the values survive under the tightest limit.
+fn survives(assessment: &Assessment, values: KeepaliveValues, text: &mut String) {
+    let Some(tightest) = assessment.tightest() else { return };
+    let judged = judged(std::slice::from_ref(tightest), values).next();
+    let in_a_row = match judged.and_then(|judged| judged.lost_probes_survived) {
+        None => "not even a quiet connection without loss".to_owned(),
+        Some(0) => "no lost probe".to_owned(),
+        Some(n) => format!("{} in a row", words::plural(n as usize, "lost probe")),
+    };
+    text.push_str(&wrap_row("Survives", &in_a_row));
+}
+
+fn dead_peer(values: KeepaliveValues, text: &mut String) {
+    let what = format!(
+        "noticed {} after its last packet: {} + {} × {}",
+        human(values.dead_peer_after()),
+        values.idle.as_secs(),
+        values.interval.as_secs(),
+        values.count
     );
-    row("Cost", &cost_of(assessment.cost(values)));
+    text.push_str(&wrap_row("Dead peer", &what));
 }
 
 /// A label and what it says, in two columns.
