@@ -173,7 +173,7 @@ pub struct FindingsArgs {
 pub struct AdviseArgs {
     /// Something on the path forgets idle connections: a duration (350s, 15m) or an id of the catalogue
     /// (aws-nat-gateway); @CIDR says for which peers. Can be given more than once. Without it, those
-    /// that `stillopen limits` lists for this host.
+    /// of stillopen.toml and of this host's IPVS tables.
     #[arg(long = "limit", value_name = "TIME|ID[@CIDR]", value_parser = input::limit_arg)]
     pub limits: Vec<LimitArg>,
     /// What is known of the cluster.

@@ -8,13 +8,14 @@ use stillopen_model::{
 };
 
 use super::{
-    Repeat, Setting,
+    Repeat, Setting, Source,
     assess::{Assessment, judged, next_probe_within},
     notes::{self, Note},
 };
 use crate::{
     clients,
     report::{
+        self,
         table::{self, Column, Shrink, printable, wrap},
         words,
     },
@@ -246,18 +247,16 @@ fn limits(assessment: &Assessment, text: &mut String) {
     let columns = [
         Column { head: "LIMIT", shrink: Shrink::To(16), right: false },
         Column { head: "FORGETS AFTER", shrink: Shrink::Never, right: true },
-        Column { head: "PEERS", shrink: Shrink::To(12), right: false },
+        Column { head: "PASSED BY", shrink: Shrink::To(12), right: false },
         Column { head: "WORTH", shrink: Shrink::Never, right: false },
     ];
     let rows: Vec<Vec<String>> = assessment
         .judged()
         .map(|judged| {
-            let peers = &judged.limit.selector.peers;
-            let peers = peers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             vec![
                 printable(&judged.limit.id),
                 words::limit_time(judged.limit.idle_timeout),
-                if peers.is_empty() { "every peer".into() } else { peers },
+                printable(&report::text::passed_by(judged.limit)),
                 worth(judged.judgement, judged.lost_probes_survived),
             ]
         })
@@ -361,6 +360,7 @@ pub(super) fn client(setting: &Setting, assessment: &Assessment, repeat: &Repeat
         };
         text.push_str(&wrap_row("Without it", what));
     }
+    text.push_str(&wrap_row("Values", &values_from(assessment)));
     if *in_force != values {
         text.push_str(&wrap_row(
             "In force",
@@ -388,6 +388,29 @@ pub(super) fn client(setting: &Setting, assessment: &Assessment, repeat: &Repeat
     }
     let limits = &repeat.limits;
     text + &format!("\nWhether it is in force then:  stillopen check{limits} --all\n")
+}
+
+/// Which limit a client's values are for.
+fn values_from(assessment: &Assessment) -> String {
+    let Some(tightest) = assessment.tightest() else {
+        let why = if assessment.given { "as given" } else { "the default" };
+        let what = if assessment.is_of_a_path() {
+            "no probe refreshes a limit of this path"
+        } else {
+            "no limit is known here"
+        };
+        return format!("{why}: {what}");
+    };
+    let whose = match (assessment.source, tightest.table) {
+        (Source::CommandLine, _) => "",
+        (_, Some(_)) => " of a table of this host",
+        (_, None) => " of stillopen.toml",
+    };
+    if assessment.given {
+        format!("as given; {}{whose} is the tightest limit", name(tightest))
+    } else {
+        format!("for {}{whose}, the tightest limit that probes can refresh", name(tightest))
+    }
 }
 
 /// The clients that are known.
