@@ -202,7 +202,8 @@ Examples:
   stillopen advise --client httpx                          how to set them: code to paste
   stillopen advise --client list                           the clients
 
-Exit status: 0; 1 the values of --keepalive come too late, or a limit counts payload only; 2 error.";
+Exit status: 0; with --keepalive 1 where its values come too late or a limit counts payload only;
+2 error.";
 
 /// Runs the command that the process was started with.
 ///

@@ -29,7 +29,7 @@ const LONG: Duration = Duration::from_secs(86_400);
 /// What `--client` takes to list them.
 const LIST: &str = "list";
 
-/// Status 0; 1 where the values that were given can't keep a connection open.
+/// Status 0; 1 where the values that were given can't keep a connection open under one of the limits.
 pub(crate) fn run(args: &AdviseArgs) -> Result<ExitCode> {
     let mut stdout = io::stdout().lock();
     let client = match args.client.as_deref() {
