@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use stillopen_model::{
-    Catalogue, Cost, EvidenceSource, IdleLimit, Judgement, KeepaliveValues, PROBE_BYTES_IPV4,
+    Catalogue, Cost, EvidenceSource, Gap, IdleLimit, Judgement, KeepaliveValues, PROBE_BYTES_IPV4,
     PROBE_BYTES_IPV6, human,
 };
 
@@ -51,10 +51,19 @@ pub(super) fn advice(assessment: &Assessment, repeat: &Repeat) -> String {
         let values = assessment.better.unwrap_or(values);
         text.push_str(&list("Beware:", &notes::beware(assessment, values)));
     }
-    for gap in &assessment.gaps {
-        text.push_str(&wrap(&format!("Not seen: {} ({}).", gap.reason, gap.how), 2));
+    for gap in assessment.gaps.iter().filter_map(not_seen) {
+        text.push_str(&wrap(&gap, 2));
     }
     text + &last(assessment, repeat)
+}
+
+/// What could not be read; `None` for IPVS where nothing would show it, as in a kernel that has none.
+fn not_seen(gap: &Gap) -> Option<String> {
+    match (gap.source.as_str(), gap.how.as_str()) {
+        ("ipvs", "") => None,
+        (_, "") => Some(format!("Not seen: {}.", gap.reason)),
+        (_, how) => Some(format!("Not seen: {} ({how}).", gap.reason)),
+    }
 }
 
 /// The answer.
@@ -428,4 +437,19 @@ pub(super) fn clients() -> String {
         })
         .collect();
     table::lay_out(&columns, &rows) + "\nOne of them:  stillopen advise --client httpx\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_has_no_empty_brackets() {
+        let not_seen = |source: &str, how: &str| {
+            not_seen(&Gap { source: source.into(), reason: "no table".into(), how: how.into() })
+        };
+        assert_eq!(not_seen("ipvs", ""), None);
+        assert_eq!(not_seen("owners", "").unwrap(), "Not seen: no table.");
+        assert_eq!(not_seen("ipvs", "run as root").unwrap(), "Not seen: no table (run as root).");
+    }
 }
