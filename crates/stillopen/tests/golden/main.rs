@@ -104,7 +104,7 @@ const fn logs(name: &'static str, args: &'static [&'static str], status: i32) ->
 }
 
 /// What `advise` says, held to the same.
-const ADVICE: [Output; 10] = [
+const ADVICE: [Output; 13] = [
     output("advise_nat", &["advise", "--limit", "aws-nat-gateway", "--connections", "50000"], 0),
     output(
         "advise_mixed",
@@ -118,6 +118,17 @@ const ADVICE: [Output; 10] = [
     output("advise_useless", &["advise", "--limit", "aws-alb", "--keepalive", "10/5/3"], 1),
     output("advise_thin", &["advise", "--limit", "350s", "--keepalive", "300/75/9"], 0),
     output("advise_httpx", &["advise", "--limit", "900s", "--client", "httpx"], 0),
+    output("advise_httpx_useless", &["advise", "--limit", "aws-alb", "--client", "httpx"], 0),
+    output(
+        "advise_httpx_all_the_same",
+        &["advise", "--limit", "aws-alb", "--client", "httpx", "--keepalive", "60/30/3"],
+        1,
+    ),
+    output(
+        "advise_httpx_thin",
+        &["advise", "--limit", "350s", "--client", "httpx", "--keepalive", "300/75/9"],
+        0,
+    ),
     output("advise_undici", &["advise", "--limit", "aws-nat-gateway", "--client", "undici"], 0),
 ];
 

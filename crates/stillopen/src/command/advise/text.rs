@@ -27,10 +27,7 @@ const INDENT: usize = 13;
 /// The advice, without a client.
 pub(super) fn advice(assessment: &Assessment, repeat: &Repeat) -> String {
     let mut text = wrap(&headline(assessment), 0);
-    let cures = notes::cures(assessment);
-    if !cures.is_empty() {
-        text.push_str(&list("What helps where only payload counts:", &cures));
-    }
+    text.push_str(&cures(assessment));
     if let Some(values) = assessment.values
         && (assessment.tightest().is_some() || !assessment.is_of_a_path())
     {
@@ -314,6 +311,14 @@ fn catalogue(assessment: &Assessment, text: &mut String) {
     ));
 }
 
+fn cures(assessment: &Assessment) -> String {
+    let cures = notes::cures(assessment);
+    if cures.is_empty() {
+        return String::new();
+    }
+    list("What helps where only payload counts:", &cures)
+}
+
 fn list(head: &str, notes: &[Note]) -> String {
     let mut text = format!("\n{head}\n");
     for note in notes {
@@ -354,8 +359,17 @@ pub(super) fn client(setting: &Setting, assessment: &Assessment, repeat: &Repeat
     let values = assessment.values.unwrap_or(*in_force);
     let mut text = String::new();
     let cannot_work = judgement.is_some_and(|judgement| judgement >= Judgement::Disputed);
-    if cannot_work {
+    if cannot_work || assessment.better.is_some() {
         text.push_str(&wrap(&headline(assessment), 0));
+        text.push_str(&cures(assessment));
+        if assessment.is_of_a_path() && assessment.tightest().is_none() && !assessment.given {
+            let title = &about.title;
+            let no_snippet = format!(
+                "{title}: no snippet, as keepalive does not help here. --keepalive {values} prints it."
+            );
+            return text + "\n" + &wrap(&no_snippet, 0) + &last(assessment, repeat);
+        }
+        text.push('\n');
     }
     text.push_str(&wrap(&format!("TCP keepalive {values} in {} ({tested}):", about.title), 0));
     text.push('\n');
