@@ -186,7 +186,8 @@ pub struct AdviseArgs {
     #[arg(long, value_name = "N", default_value = "1000",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub connections: u64,
-    /// How to set the values in this client; `list` lists those that are known.
+    /// How to set the values in this client, by its name or a word of its title; `list` lists those
+    /// that are known.
     #[arg(long, value_name = "NAME")]
     pub client: Option<String>,
     /// Write JSON (schema stillopen.advise/1, see docs/json.md).
