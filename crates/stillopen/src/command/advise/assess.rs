@@ -110,6 +110,10 @@ pub(super) fn judged(
 
 /// The longest time from the last packet to the next probe, in whole seconds.
 pub(super) fn next_probe_within(values: KeepaliveValues) -> Duration {
-    let latest = values.latest_refresh(HZ);
-    Duration::from_secs(latest.as_secs() + u64::from(latest.subsec_nanos() > 0))
+    round_up(values.latest_refresh(HZ))
+}
+
+/// In whole seconds.
+pub(super) fn round_up(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0))
 }

@@ -51,6 +51,7 @@ struct Better {
     next_probe_within_s: u64,
     dead_peer_after_s: u64,
     cost: CostOf,
+    beware: Vec<Note>,
 }
 
 #[derive(Serialize)]
@@ -112,7 +113,9 @@ pub(super) fn write(
             cost: assessment.values.map(|values| CostOf::new(assessment, values)),
             beware: assessment
                 .values
-                .map(|values| notes::beware(assessment, values))
+                .map(|values| {
+                    notes::beware(assessment, values).into_iter().chain(notes::general()).collect()
+                })
                 .unwrap_or_default(),
             cures: notes::cures(assessment),
             gaps: &assessment.gaps,
@@ -137,6 +140,7 @@ impl Better {
             next_probe_within_s: next_probe_within(keepalive).as_secs(),
             dead_peer_after_s: keepalive.dead_peer_after().as_secs(),
             cost: CostOf::new(assessment, keepalive),
+            beware: notes::for_values(assessment, keepalive),
         }
     }
 }

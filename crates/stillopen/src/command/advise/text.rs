@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use stillopen_model::{
-    Catalogue, Cost, EvidenceSource, Gap, IdleLimit, Judgement, KeepaliveValues, PROBE_BYTES_IPV4,
+    Catalogue, Cost, Gap, IdleLimit, Judgement, KeepaliveValues, PROBE_BYTES_IPV4,
     PROBE_BYTES_IPV6, human,
 };
 
 use super::{
     Repeat, Setting, Source,
     assess::{Assessment, judged, next_probe_within},
-    notes::{self, Note},
+    notes::{self, Note, name},
 };
 use crate::{
     clients,
@@ -46,7 +46,11 @@ pub(super) fn advice(assessment: &Assessment, repeat: &Repeat) -> String {
             details(assessment, better, &mut text);
         }
         let values = assessment.better.unwrap_or(values);
-        text.push_str(&list("Beware:", &notes::beware(assessment, values)));
+        let mut beware = notes::beware(assessment, values);
+        if assessment.source != Source::CommandLine {
+            beware.extend(notes::general());
+        }
+        text.push_str(&list("Beware:", &beware));
     }
     for gap in assessment.gaps.iter().filter_map(not_seen) {
         text.push_str(&wrap(&gap, 2));
@@ -128,15 +132,6 @@ fn under(assessment: &Assessment, values: KeepaliveValues, tightest: &IdleLimit)
         format!("{values} is fine: a quiet connection stays open under {}.", name(tightest))
     } else {
         format!("{verb}{values}: a quiet connection stays open under {}.", name(tightest))
-    }
-}
-
-/// `aws-nat-gateway (350s)`, `a limit of 350s`
-fn name(limit: &IdleLimit) -> String {
-    let time = words::limit_time(limit.idle_timeout);
-    match limit.evidence.first() {
-        Some(evidence) if evidence.source == EvidenceSource::User => format!("a limit of {time}"),
-        _ => format!("{} ({time})", printable(&limit.id)),
     }
 }
 
@@ -406,7 +401,7 @@ pub(super) fn client(setting: &Setting, assessment: &Assessment, repeat: &Repeat
     text.push_str(&wrap_row("Read", url));
     text.push_str("\nBeware:\n");
     let of_values = notes::of_values(assessment, *in_force).into_iter().map(|note| note.text);
-    for line in about.beware.iter().cloned().chain(of_values) {
+    for line in of_values.chain(about.beware.iter().cloned()) {
         text.push_str(&wrap(&format!("  - {line}"), 4));
     }
     let limits = &repeat.limits;
