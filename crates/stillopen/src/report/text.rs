@@ -460,7 +460,7 @@ pub(crate) fn describe(limit: &IdleLimit) -> String {
 }
 
 /// `every peer`, `10.96.0.0/12`, `42 services`, `what its table holds`
-fn passed_by(limit: &IdleLimit) -> String {
+pub(crate) fn passed_by(limit: &IdleLimit) -> String {
     let Selector { peers, services, .. } = &limit.selector;
     let named: Vec<String> = peers
         .iter()

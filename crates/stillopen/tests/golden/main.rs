@@ -104,7 +104,7 @@ const fn logs(name: &'static str, args: &'static [&'static str], status: i32) ->
 }
 
 /// What `advise` says, held to the same.
-const ADVICE: [Output; 10] = [
+const ADVICE: [Output; 13] = [
     output("advise_nat", &["advise", "--limit", "aws-nat-gateway", "--connections", "50000"], 0),
     output(
         "advise_mixed",
@@ -118,6 +118,17 @@ const ADVICE: [Output; 10] = [
     output("advise_useless", &["advise", "--limit", "aws-alb", "--keepalive", "10/5/3"], 1),
     output("advise_thin", &["advise", "--limit", "350s", "--keepalive", "300/75/9"], 0),
     output("advise_httpx", &["advise", "--limit", "900s", "--client", "httpx"], 0),
+    output("advise_httpx_useless", &["advise", "--limit", "aws-alb", "--client", "httpx"], 0),
+    output(
+        "advise_httpx_all_the_same",
+        &["advise", "--limit", "aws-alb", "--client", "httpx", "--keepalive", "60/30/3"],
+        1,
+    ),
+    output(
+        "advise_httpx_thin",
+        &["advise", "--limit", "350s", "--client", "httpx", "--keepalive", "300/75/9"],
+        0,
+    ),
     output("advise_undici", &["advise", "--limit", "aws-nat-gateway", "--client", "undici"], 0),
 ];
 
@@ -283,6 +294,9 @@ fn the_json_of_advice_is_as_documented() {
     assert_eq!((&late["judgement"], &late["given"]), (&"too_late".into(), &true.into()));
     assert_eq!(late["better"]["idle_s"], 60);
     assert_eq!(late["dead_peer_after_s"], 7200 + 75 * 9);
+    assert_eq!(late["better"]["dead_peer_after_s"], 60 + 30 * 3);
+    assert!(late["better"]["cost"]["bytes_per_day"] != late["cost"]["bytes_per_day"]);
+    documented_fields(&late["better"]);
 
     let impossible = json(&["advise", "--limit", "1s", "--json"], 0);
     assert!(impossible["keepalive"].is_null());

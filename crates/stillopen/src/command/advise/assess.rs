@@ -107,3 +107,13 @@ pub(super) fn judged(
         Judged { limit, judgement, lost_probes_survived }
     })
 }
+
+/// The longest time from the last packet to the next probe, in whole seconds.
+pub(super) fn next_probe_within(values: KeepaliveValues) -> Duration {
+    round_up(values.latest_refresh(HZ))
+}
+
+/// In whole seconds.
+pub(super) fn round_up(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0))
+}
