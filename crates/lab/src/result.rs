@@ -43,6 +43,8 @@ pub struct RunResult {
     pub virtual_s: f64,
     /// How long it took on the caller's clock, where the caller says.
     pub wall_s: Option<f64>,
+    /// What ran it, where that was a real kernel.
+    pub kernel: Option<KernelResult>,
     /// Each attempt.
     pub per_attempt: Vec<AttemptResult>,
     /// One lost request, as each place saw it.
@@ -72,6 +74,21 @@ pub struct PathResult {
     pub vip: String,
     /// How many serve it.
     pub backends: usize,
+}
+
+/// A real kernel that ran it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct KernelResult {
+    /// Its version.
+    pub version: String,
+    /// Timeouts of IPVS that were in force, read back over netlink: established, after a FIN, UDP.
+    pub ipvs_timeouts_s: Option<[u32; 3]>,
+    /// Virtual time until its first program ran.
+    pub boot_s: f64,
+    /// Virtual time of the set-up.
+    pub set_up_s: f64,
+    /// Virtual time of the scenario.
+    pub scenario_s: f64,
 }
 
 /// One attempt.
