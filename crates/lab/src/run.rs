@@ -68,12 +68,17 @@ pub enum RunError {
 /// [`RunError`], where the path cannot be decided.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Run, RunError> {
     let path = Path::decide(scenario, options)?;
-    let mut run = match &scenario.incident {
-        Some(incident) => incident::run(scenario, incident, &path, options),
-        None => timeline::run(scenario, &path, options),
-    };
+    let mut run = on(scenario, &path, options);
     hold(scenario, options, &path, &mut run.result);
     Ok(run)
+}
+
+/// Runs it on a path that is decided.
+pub(crate) fn on(scenario: &Scenario, path: &Path, options: &RunOptions) -> Run {
+    match &scenario.incident {
+        Some(incident) => incident::run(scenario, incident, path, options),
+        None => timeline::run(scenario, path, options),
+    }
 }
 
 /// Holds a result against what is expected of the whole.

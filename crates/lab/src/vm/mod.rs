@@ -13,6 +13,7 @@ mod image;
 mod kernel;
 mod lane;
 mod modules;
+pub mod parity;
 mod protocol;
 mod qemu;
 mod report;

@@ -121,9 +121,10 @@ pub(crate) enum Line {
     Sent { lane: u8, connection: usize, who: End, bytes: usize, at_ms: u64, error: Option<String> },
     /// A step's end or close was done.
     Ended { lane: u8, connection: usize, at_ms: u64 },
-    /// The entry of this client port was there at `alive_ms` and was not at `at_ms`.
-    Died { lane: u8, port: u16, alive_ms: u64, at_ms: u64 },
-    /// `/proc/net/ip_vs_conn` of a lane's node, where it changed.
+    /// The entry of this client port was there at `alive_ms`, as `row` of `/proc/net/ip_vs_conn`, and was not
+    /// at `at_ms`.
+    Died { lane: u8, port: u16, alive_ms: u64, at_ms: u64, row: String },
+    /// All of that file at the end.
     Dump { lane: u8, at_ms: u64, text: String },
     /// A packet at a lane's node.
     Packet(Packet),

@@ -42,7 +42,7 @@ pub(super) fn observed(lane: &Lane, path: &Path, lines: &[Line]) -> Observed {
                     crossing(of, packet, &at, lane, path);
                 }
             }
-            Line::Died { lane: of, port, alive_ms, at_ms } if *of == lane.number => {
+            Line::Died { lane: of, port, alive_ms, at_ms, .. } if *of == lane.number => {
                 let of = Addresses::connection(*port);
                 if let Some(of) = of.and_then(|of| observed.connections.get_mut(of)) {
                     died(of, millis(*alive_ms), millis(*at_ms));

@@ -97,6 +97,7 @@ pub enum Driver {
 }
 
 /// `stillopen lab vm`
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
 #[derive(Debug, Args)]
 pub struct VmArgs {
     /// What to do.
@@ -105,13 +106,44 @@ pub struct VmArgs {
 }
 
 /// The commands of `stillopen lab vm`.
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
 #[derive(Debug, Subcommand)]
 pub enum VmCommand {
     /// Download Debian's cloud kernel with apt-get and unpack it into the cache; nothing is installed.
     #[command(after_help = PREPARE_EXAMPLES)]
     Prepare,
+    /// Hold the model against a real kernel: the shipped timelines and 200 random connections, on both.
+    #[command(after_help = PARITY_EXAMPLES)]
+    Parity(ParityArgs),
 }
 
+/// `stillopen lab vm parity`
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+#[derive(Debug, Args)]
+pub struct ParityArgs {
+    /// Another seed for the random connections.
+    #[arg(long, default_value_t = stillopen_lab::vm::parity::SEED)]
+    pub seed: u64,
+    /// The folder of another kernel, with boot/vmlinuz-VERSION and lib/modules/VERSION.
+    #[arg(long, value_name = "DIR")]
+    pub kernel: Option<PathBuf>,
+    /// Leave the evidence of each difference in this folder: packets at the node, its table's entries.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Also write down what the kernel did, as JSON, for a comparison without it.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+}
+
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+const PARITY_EXAMPLES: &str = "\
+Examples:
+  stillopen lab vm parity
+  stillopen lab vm parity --seed 7 --out differences
+
+Exit status: 0 model and kernel agree, 1 they differ, 2 error.";
+
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
 const PREPARE_EXAMPLES: &str = "\
 The cache is $XDG_CACHE_HOME/stillopen/vm (or ~/.cache/stillopen/vm). Needed only where this host's own
 kernel cannot be booted: where /boot is not readable, or its kernel has no ip_vs. QEMU itself comes from

@@ -120,6 +120,10 @@ pub(super) fn run(job: &Job, lines: &mut Vec<Line>) -> Done<()> {
         }
     }
     engine.steps(end, &mut programs)?;
+    let at = engine.at();
+    for entries in engine.lanes.iter_mut().filter_map(|lane| lane.entries.as_mut()) {
+        entries.dump(at, engine.lines)?;
+    }
     programs.logs(engine.lines);
     Ok(())
 }

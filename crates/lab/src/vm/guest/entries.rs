@@ -20,8 +20,8 @@ pub(super) struct Entries {
     lane: u8,
     /// Opened in the node's namespace, of which it stays.
     file: File,
-    /// By the client's port: when it was seen last.
-    alive: BTreeMap<u16, Duration>,
+    /// By the client's port: when it was seen last, and its row then.
+    alive: BTreeMap<u16, (Duration, String)>,
     next: Option<Duration>,
 }
 
@@ -46,35 +46,42 @@ impl Entries {
         if self.next.is_none_or(|next| next > now) {
             return Ok(());
         }
-        let mut text = String::new();
-        self.file.rewind().map_err(failed("read", PATH))?;
-        self.file.read_to_string(&mut text).map_err(failed("read", PATH))?;
-        let rows: BTreeMap<u16, u64> = text.lines().filter_map(row).collect();
+        let text = self.text()?;
+        let rows: BTreeMap<u16, (u64, &str)> = text.lines().filter_map(row).collect();
         let lane = self.lane;
-        let before = self.alive.len();
-        self.alive.retain(|port, seen| {
+        self.alive.retain(|port, (seen, last)| {
             let there = rows.contains_key(port);
             if !there {
                 let (alive_ms, at_ms) = (millis(*seen), millis(now));
-                lines.push(Line::Died { lane, port: *port, alive_ms, at_ms });
+                let row = std::mem::take(last);
+                lines.push(Line::Died { lane, port: *port, alive_ms, at_ms, row });
             }
             there
         });
-        let died = self.alive.len() < before;
-        let fresh = rows.keys().any(|port| !self.alive.contains_key(port));
-        if died || fresh {
-            lines.push(Line::Dump { lane, at_ms: millis(now), text });
-        }
-        self.alive.extend(rows.keys().map(|port| (*port, now)));
-        let soonest = rows.values().min().map(|seconds| Duration::from_secs(*seconds));
+        self.alive.extend(rows.iter().map(|(port, (_, row))| (*port, (now, (*row).to_owned()))));
+        let soonest = rows.values().map(|(left, _)| *left).min().map(Duration::from_secs);
         self.next = soonest.map(|soonest| now + soonest.max(SECOND));
         Ok(())
+    }
+
+    /// What is left at the end.
+    pub(super) fn dump(&mut self, now: Duration, lines: &mut Vec<Line>) -> Done<()> {
+        let text = self.text()?;
+        lines.push(Line::Dump { lane: self.lane, at_ms: millis(now), text });
+        Ok(())
+    }
+
+    fn text(&mut self) -> Done<String> {
+        let mut text = String::new();
+        self.file.rewind().map_err(failed("read", PATH))?;
+        self.file.read_to_string(&mut text).map_err(failed("read", PATH))?;
+        Ok(text)
     }
 }
 
 /// The client's port and what is left, in seconds: `TCP 0A000102 4E20 0A600E03 1F40 … ESTABLISHED 899`.
-fn row(line: &str) -> Option<(u16, u64)> {
+fn row(line: &str) -> Option<(u16, (u64, &str))> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let port = u16::from_str_radix(words.get(2).filter(|_| words[0] == "TCP")?, 16).ok()?;
-    Some((port, words.get(8)?.parse().ok()?))
+    Some((port, (words.get(8)?.parse().ok()?, line)))
 }

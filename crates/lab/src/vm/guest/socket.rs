@@ -15,7 +15,8 @@ use super::super::protocol::Keepalive;
 
 /// Enough for every connection that connects at once.
 const BACKLOG: i32 = 1024;
-const ZEROS: [u8; 16 * 1024] = [0; 16 * 1024];
+/// One write for all but the longest: an error that comes meanwhile is the next call's.
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// What a program sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +31,10 @@ pub(super) struct Socket {
     fd: OwnedFd,
     /// Bytes that did not fit the send buffer yet.
     pending: usize,
+    /// There is nothing more to read.
     ended: bool,
+    /// Its program has been told of an error.
+    told: bool,
 }
 
 impl Socket {
@@ -52,7 +56,7 @@ impl Socket {
     pub(super) fn of(fd: OwnedFd) -> Self {
         // It is a TCP socket: each of these is known to it.
         let _ = sockopt::set_tcp_nodelay(&fd, true);
-        Self { fd, pending: 0, ended: false }
+        Self { fd, pending: 0, ended: false, told: false }
     }
 
     pub(super) fn set_keepalive(&self, values: Option<Keepalive>) -> Result<(), Errno> {
@@ -62,8 +66,11 @@ impl Socket {
     pub(super) fn send(&mut self, bytes: usize) -> Result<(), Errno> {
         self.pending += bytes;
         let sent = self.flush();
-        if sent.is_err() {
+        if let Err(error) = sent {
             self.pending = 0;
+            // The program knows; EPIPE may be of its own shutdown.
+            let own = error == Errno::PIPE;
+            (self.ended, self.told) = (self.ended || !own, self.told || !own);
         }
         sent
     }
@@ -89,6 +96,9 @@ impl Socket {
     /// All that there is to see now.
     pub(super) fn look(&mut self) -> Vec<Seen> {
         let (mut seen, mut buffer) = (Vec::new(), [0; 16 * 1024]);
+        if self.ended && self.told {
+            return seen;
+        }
         while !self.ended {
             match recv(&self.fd, &mut buffer, RecvFlags::empty()) {
                 Ok((0, _)) => {
@@ -102,14 +112,16 @@ impl Socket {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
                 Err(error) => {
-                    self.ended = true;
+                    (self.ended, self.told) = (true, true);
                     seen.push(Seen::Error(error));
                 }
             }
         }
-        // After the peer's end, recv says nothing of an error any more.
-        if let Ok(Err(error)) = sockopt::socket_error(&self.fd) {
-            self.ended = true;
+        // After the peer's end, recv says nothing of an error any more. It is said once.
+        if !self.told
+            && let Ok(Err(error)) = sockopt::socket_error(&self.fd)
+        {
+            (self.ended, self.told) = (true, true);
             seen.push(Seen::Error(error));
         }
         seen
