@@ -83,12 +83,10 @@ pub struct KernelResult {
     pub version: String,
     /// Timeouts of IPVS that were in force, read back over netlink: established, after a FIN, UDP.
     pub ipvs_timeouts_s: Option<[u32; 3]>,
-    /// Virtual time until its first program ran.
-    pub boot_s: f64,
-    /// Virtual time of the set-up.
-    pub set_up_s: f64,
-    /// Virtual time of the scenario.
-    pub scenario_s: f64,
+    /// Virtual time of boot, set-up and scenario.
+    pub virtual_s: [f64; 3],
+    /// Wall time of the same; the guest's image belongs to the boot.
+    pub wall_s: [f64; 3],
 }
 
 /// One attempt.

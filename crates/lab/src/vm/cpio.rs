@@ -81,8 +81,15 @@ mod tests {
         let text = String::from_utf8(bytes.clone()).unwrap();
         assert_eq!(bytes.len() % 4, 0);
         assert_eq!(text.matches("070701").count(), 5, "a, a/b, c, d and the end");
-        let head = "07070100000003000081ed00000000000000000000000100000000000000050000000000000000000\
-                    000000000000000000000600000000a/b/c\0";
-        assert!(text.contains(head), "{text}");
+        // Inode, mode, owner, group, links, time; size; four numbers of devices; the name's size, no sum.
+        let head = [
+            "07070100000003000081ed00000000000000000000000100000000",
+            "00000005",
+            "00000000000000000000000000000000",
+            "0000000600000000",
+            "a/b/c\0",
+        ];
+        let head = head.concat();
+        assert!(text.contains(&head), "{text}");
     }
 }

@@ -107,7 +107,9 @@ pub fn prepare(mut say: impl FnMut(&str)) -> Result<Kernel, VmError> {
     let work = tempfile::tempdir_in(&cache).map_err(VmError::io("make a folder in", &cache))?;
     say(&format!("apt-get download {package}"));
     output(Command::new("apt-get").args(["--quiet", "download", &package]).current_dir(&work))?;
-    let deb = names(work.path())?.into_iter().find(|name| name.ends_with(".deb"));
+    let deb = names(work.path())?
+        .into_iter()
+        .find(|name| Path::new(name).extension().is_some_and(|ending| ending == "deb"));
     let deb = work.path().join(deb.ok_or(VmError::NoPackage(PACKAGE))?);
     // Unpacked whole beside it and then moved, so that a kernel in the cache is a whole one.
     let unpacked = work.path().join("unpacked");

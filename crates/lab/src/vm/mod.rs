@@ -10,6 +10,7 @@ mod cpio;
 mod elf;
 pub mod guest;
 mod image;
+mod incident;
 mod kernel;
 mod lane;
 mod modules;
@@ -24,10 +25,12 @@ use std::{
     time::Duration,
 };
 
+use stillopen_model::KeepaliveValues;
+
 pub use self::kernel::{Kernel, prepare};
 use self::protocol::{Job, Line};
 use crate::{
-    path::Path,
+    path::{Addresses, Path},
     result::KernelResult,
     run::{self, Run, RunError, RunOptions},
     scenario::Scenario,
@@ -124,6 +127,12 @@ pub enum VmError {
         /// The log, kept.
         log: PathBuf,
     },
+    /// Recorded of other connections.
+    #[error(
+        "the kernel was recorded with another set of connections: the model or the scenarios have changed; \
+         record it anew with `stillopen lab vm parity --record FILE`"
+    )]
+    OtherSet,
     /// Host and guest do not understand each other.
     #[error("what the guest wrote makes no sense: {0}")]
     Protocol(String),
@@ -136,34 +145,67 @@ impl VmError {
     }
 }
 
-/// Runs a scenario's timeline on `kernel`.
+/// Runs a scenario on `kernel`, and beside it, in the same boot, the same with the keepalive that cures it.
 ///
 /// # Errors
 /// The path is no kernel's, or the guest fails.
-pub fn run(scenario: &Scenario, options: &RunOptions, kernel: &Kernel) -> Result<Run, VmError> {
+pub fn run(
+    scenario: &Scenario,
+    options: &RunOptions,
+    cure: Option<KeepaliveValues>,
+    kernel: &Kernel,
+) -> Result<(Run, Option<Run>), VmError> {
     let options = RunOptions { hz: Some(kernel.hz), ..options.clone() };
-    let path = Path::decide(scenario, &options)?;
-    let lane = lane::lane(0, scenario, &path, &options)?;
+    let cured = cure.map(|values| RunOptions { keepalive: Some(values), ..options.clone() });
+    let arms: Vec<RunOptions> = std::iter::once(options).chain(cured).collect();
+    let mut job = job();
+    let mut paths = Vec::new();
+    for (number, options) in (0..).zip(&arms) {
+        let path = Path::decide(scenario, options)?;
+        let mut lane = lane::lane(number, scenario, &path, options)?;
+        lane.programs =
+            scenario.incident.as_ref().map(|asked| incident::programs(asked, scenario, options));
+        job.lanes.push(lane);
+        paths.push(path);
+    }
     let watch = scenario.watch.unwrap_or_default().0;
-    let job = Job { lanes: vec![lane], watch_ms: millis(watch), ..Job::default() };
+    job.watch_ms = scenario.incident.as_ref().map_or(millis(watch), incident::longest_ms);
     let boot = qemu::boot(kernel, &job, LIMIT)?;
-    let mut result = run::blank(scenario, &path, &options);
-    result.driver = "vm";
-    result.virtual_s = watch.as_secs_f64();
-    result.wall_s = Some(boot.wall.as_secs_f64());
-    result.kernel = Some(kernel_result(kernel, &boot));
-    report::observed(&job.lanes[0], &path, &boot.lines).sum_up(scenario, &mut result);
-    run::hold(scenario, &options, &path, &mut result);
-    Ok(Run { result, job_log: String::new(), agent_log: String::new() })
+    let mut runs = Vec::new();
+    for ((options, path), lane) in arms.iter().zip(&paths).zip(&job.lanes) {
+        let mut result = run::blank(scenario, path, options);
+        result.driver = "vm";
+        result.wall_s = Some(boot.walls.ended.as_secs_f64());
+        result.kernel = Some(kernel_result(kernel, lane.number, &boot));
+        result.path.vip = Addresses::new(lane.number, lane.v6, lane.backends).vip.to_string();
+        let mut run = Run { result, job_log: String::new(), agent_log: String::new() };
+        if let Some(asked) = &scenario.incident {
+            incident::sum_up(asked, (lane, path), &boot.lines, &mut run)?;
+        } else {
+            run.result.virtual_s = watch.as_secs_f64();
+            report::observed(lane, path, &boot.lines).sum_up(scenario, &mut run.result);
+        }
+        run::hold(scenario, options, path, &mut run.result);
+        runs.push(run);
+    }
+    let mut runs = runs.into_iter();
+    let asked = runs.next().ok_or_else(|| VmError::Protocol("no lane".into()))?;
+    Ok((asked, runs.next()))
 }
 
-fn kernel_result(kernel: &Kernel, boot: &qemu::Boot) -> KernelResult {
+/// A job with nothing to do, on any Monday.
+fn job() -> Job {
+    Job { date: "2026-03-02T09:00:00".into(), ..Job::default() }
+}
+
+fn kernel_result(kernel: &Kernel, number: u8, boot: &qemu::Boot) -> KernelResult {
     let (mut booted, mut ready, mut started, mut done) = (0, 0, 0, 0);
     let mut timeouts = None;
+    let walls = boot.walls;
     for line in &boot.lines {
         match line {
             Line::Booted { at_ms } => booted = *at_ms,
-            Line::Timeouts { seconds, .. } => timeouts = timeouts.or(Some(*seconds)),
+            Line::Timeouts { lane, seconds } if *lane == number => timeouts = Some(*seconds),
             Line::Ready { at_ms, start_ms, .. } => (ready, started) = (*at_ms, *start_ms),
             Line::Done { at_ms } => done = *at_ms,
             _ => {}
@@ -173,9 +215,12 @@ fn kernel_result(kernel: &Kernel, boot: &qemu::Boot) -> KernelResult {
     KernelResult {
         version: kernel.version.clone(),
         ipvs_timeouts_s: timeouts,
-        boot_s: between(0, booted),
-        set_up_s: between(booted, ready),
-        scenario_s: between(started, done),
+        virtual_s: [between(0, booted), between(booted, ready), between(started, done)],
+        wall_s: [
+            walls.booted.as_secs_f64(),
+            walls.ready.saturating_sub(walls.booted).as_secs_f64(),
+            walls.ended.saturating_sub(walls.ready).as_secs_f64(),
+        ],
     }
 }
 

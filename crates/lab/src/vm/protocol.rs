@@ -12,6 +12,8 @@ pub(crate) struct Job {
     pub modules: Vec<String>,
     /// Ticks a second of the kernel.
     pub hz: u32,
+    /// The guest's time of day at its boot, as QEMU takes it.
+    pub date: String,
     /// What runs side by side.
     pub lanes: Vec<Lane>,
     /// How long to watch after the start.
@@ -44,7 +46,7 @@ pub(crate) struct Lane {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Table {
     Ipvs,
-    /// nf_conntrack, by a DNAT rule of `nf_tables`.
+    /// `nf_conntrack`, by a DNAT rule of `nf_tables`.
     Conntrack,
 }
 

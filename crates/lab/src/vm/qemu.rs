@@ -28,6 +28,8 @@ use super::{
     protocol::{Job, Line},
 };
 
+/// How often the progress of a boot is looked at.
+const NOW_AND_THEN: Duration = Duration::from_millis(100);
 const QEMU: &str = "qemu-system-x86_64";
 /// MiB of the guest. Programs and modules are in its memory.
 const MEMORY: &str = "768";
@@ -41,8 +43,18 @@ const COMMAND_LINE: &str = "console=ttyS0 panic=-1 quiet tsc=reliable nowatchdog
 #[derive(Debug)]
 pub(crate) struct Boot {
     pub(crate) lines: Vec<Line>,
-    /// Wall time of the whole, image included.
-    pub(crate) wall: Duration,
+    pub(crate) walls: Walls,
+}
+
+/// Wall time since the start of the whole, image included, until …
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Walls {
+    /// … the guest's first program ran,
+    pub(crate) booted: Duration,
+    /// … its set-up was done,
+    pub(crate) ready: Duration,
+    /// … it had ended.
+    pub(crate) ended: Duration,
 }
 
 /// Boots the kernel with this job and waits for its end.
@@ -59,6 +71,8 @@ pub(crate) fn boot(kernel: &Kernel, job: &Job, limit: Duration) -> Result<Boot, 
     let mut command = Command::new(QEMU);
     command
         .args(["-accel", "tcg", "-cpu", "max", "-m", MEMORY, "-icount", WARP])
+        // The guest's time of day begins with the scenario's and keeps to virtual time.
+        .args(["-rtc", &format!("base={},clock=vm", job.date)])
         .args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"])
         .args(["-serial", &format!("file:{}", inherited(&console))])
         .args(["-serial", &format!("file:{}", inherited(&results))])
@@ -76,11 +90,26 @@ pub(crate) fn boot(kernel: &Kernel, job: &Job, limit: Duration) -> Result<Boot, 
         io::ErrorKind::NotFound => VmError::NoQemu,
         _ => VmError::Tool { name: QEMU.into(), cause: error.to_string() },
     })?);
-    let ended = child.wait(limit)?;
+    let mut walls = Walls::default();
+    let mut results = results;
+    let ended = child.wait(limit, || {
+        // Nothing to read yet is no error.
+        if walls.ready.is_zero()
+            && let Ok(text) = text(&mut results)
+        {
+            let seen = |what: &str, at: &mut Duration| {
+                if at.is_zero() && text.contains(what) {
+                    *at = began.elapsed();
+                }
+            };
+            seen("\"Booted\"", &mut walls.booted);
+            seen("\"Ready\"", &mut walls.ready);
+        }
+    })?;
     drop(child);
 
-    let wall = began.elapsed();
-    let lines = lines(&text(results)?);
+    walls.ended = began.elapsed();
+    let lines = lines(&text(&mut results)?);
     let keep = |what: String| -> VmError {
         match kept(console, complaints) {
             Ok(log) => VmError::Guest { what, log },
@@ -91,7 +120,7 @@ pub(crate) fn boot(kernel: &Kernel, job: &Job, limit: Duration) -> Result<Boot, 
         return Err(keep(format!("it was not done after {} s", limit.as_secs())));
     }
     match lines.last() {
-        Some(Line::Done { .. }) => Ok(Boot { lines, wall }),
+        Some(Line::Done { .. }) => Ok(Boot { lines, walls }),
         Some(Line::Failed { what }) => Err(keep(what.clone())),
         _ => Err(keep("it ended before it was done (a panic?)".into())),
     }
@@ -101,8 +130,8 @@ pub(crate) fn boot(kernel: &Kernel, job: &Job, limit: Duration) -> Result<Boot, 
 struct Killed(Child);
 
 impl Killed {
-    /// Whether it ended in time.
-    fn wait(&mut self, limit: Duration) -> Result<bool, VmError> {
+    /// Whether it ended in time; calls `meanwhile` now and then.
+    fn wait(&mut self, limit: Duration, mut meanwhile: impl FnMut()) -> Result<bool, VmError> {
         let failed =
             |error: io::Error| VmError::Tool { name: QEMU.into(), cause: error.to_string() };
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
@@ -110,13 +139,15 @@ impl Killed {
         let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
         let deadline = Instant::now() + limit;
         loop {
+            meanwhile();
             let left = deadline.saturating_duration_since(Instant::now());
-            let left =
-                Timespec::try_from(left).map_err(|_| failed(io::ErrorKind::InvalidInput.into()))?;
-            match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&left)) {
-                Ok(0) => return Ok(false),
+            let now_and_then = left.min(NOW_AND_THEN);
+            let wait = Timespec::try_from(now_and_then)
+                .map_err(|_| failed(io::ErrorKind::InvalidInput.into()))?;
+            match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&wait)) {
+                Ok(0) if left.is_zero() => return Ok(false),
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
                 Ok(_) => return self.0.wait().map(|_| true).map_err(failed),
-                Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(failed(error.into())),
             }
         }
@@ -137,7 +168,7 @@ fn memory(name: &str) -> Result<File, VmError> {
     made.map_err(|error| VmError::io("make", Path::new("a file in memory"))(error.into()))
 }
 
-fn text(mut file: File) -> Result<String, VmError> {
+fn text(file: &mut File) -> Result<String, VmError> {
     let mut bytes = Vec::new();
     let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
     read.map_err(VmError::io("read", Path::new("what the guest wrote")))?;
@@ -150,8 +181,8 @@ fn lines(text: &str) -> Vec<Line> {
 }
 
 /// Leaves the console's log as a file.
-fn kept(console: File, complaints: File) -> Result<PathBuf, VmError> {
-    let text = text(complaints)? + &text(console)?;
+fn kept(mut console: File, mut complaints: File) -> Result<PathBuf, VmError> {
+    let text = text(&mut complaints)? + &text(&mut console)?;
     let failed = |error| VmError::io("write", &std::env::temp_dir())(error);
     let mut file = tempfile::Builder::new()
         .prefix("stillopen-vm-console-")

@@ -1,6 +1,9 @@
 //! What the guest wrote about one lane → what was observed of its connections.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use super::protocol::{End, Lane, Line, Packet, Table};
 use crate::{
@@ -24,6 +27,8 @@ pub(super) fn observed(lane: &Lane, path: &Path, lines: &[Line]) -> Observed {
     observed.connections = vec![Connection::default(); connects.count()];
     let at = Addresses::new(lane.number, lane.v6, lane.backends);
     let (mut closing, mut finished) = (BTreeSet::new(), BTreeSet::new());
+    // What the node sent, and when each entry was there last.
+    let (mut left, mut alive) = (Vec::new(), BTreeMap::new());
     for line in lines {
         match line {
             Line::Packet(packet) if packet.lane == lane.number => {
@@ -35,6 +40,9 @@ pub(super) fn observed(lane: &Lane, path: &Path, lines: &[Line]) -> Observed {
                 if packet.flags.contains(['F', 'R']) {
                     finished.insert(number);
                 }
+                if matches!(packet.by, 'C' | 'P') {
+                    left.push((number, packet));
+                }
                 if let Some(of) = observed.connections.get_mut(number) {
                     if lane.table == Table::Conntrack && !finished.contains(&number) {
                         exact(of, packet, path);
@@ -43,8 +51,9 @@ pub(super) fn observed(lane: &Lane, path: &Path, lines: &[Line]) -> Observed {
                 }
             }
             Line::Died { lane: of, port, alive_ms, at_ms, .. } if *of == lane.number => {
-                let of = Addresses::connection(*port);
-                if let Some(of) = of.and_then(|of| observed.connections.get_mut(of)) {
+                let Some(number) = Addresses::connection(*port) else { continue };
+                alive.entry(number).or_insert(millis(*alive_ms));
+                if let Some(of) = observed.connections.get_mut(number) {
                     died(of, millis(*alive_ms), millis(*at_ms));
                 }
             }
@@ -64,6 +73,18 @@ pub(super) fn observed(lane: &Lane, path: &Path, lines: &[Line]) -> Observed {
                 }
             }
             _ => {}
+        }
+    }
+    // Told at the cut: what the node sent of its own when it forgot.
+    for (number, packet) in left {
+        let (Some(of), Some(&from)) = (observed.connections.get_mut(number), alive.get(&number))
+        else {
+            continue;
+        };
+        let Some((gone, _)) = of.forgot else { continue };
+        let then = |at: Duration| at > from && at <= gone;
+        if then(millis(packet.at_ms)) && !of.crossings.iter().any(|crossing| then(crossing.at)) {
+            of.told[usize::from(packet.by == 'P')] = true;
         }
     }
     observed

@@ -28,7 +28,6 @@ use crate::path::Addresses;
 const START_ALIGNED_TO: u64 = 32_768;
 /// Room before the start for what set-up left behind.
 const SETTLES: Duration = Duration::from_secs(1);
-/// How late a step or an event may be handled in the same turn.
 const NANOS: u64 = 1_000_000_000;
 
 /// What an event is of, packed into a number.
@@ -94,23 +93,23 @@ struct Engine<'a> {
 pub(super) fn run(job: &Job, lines: &mut Vec<Line>) -> Done<()> {
     let [client, pods] = [Namespace::make()?, Namespace::make()?];
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed("make", "an epoll"))?;
-    let mut lanes = Vec::new();
+    let mut running = Vec::new();
     for lane in &job.lanes {
-        lanes.push(set_up(lane, &client, &pods, lines)?);
+        running.push(set_up(lane, &client, &pods, lines)?);
     }
-    for (number, lane) in lanes.iter().enumerate() {
+    for (number, lane) in running.iter().enumerate() {
         for (at, listener) in lane.listeners.iter().enumerate() {
             watch(&epoll, listener, Token::Listener { lane: number, number: at })?;
         }
         watch(&epoll, &lane.packets, Token::Packets { lane: number })?;
     }
     let start = aligned(job.hz)?;
-    lines.push(Line::Ready {
+    super::at_once(Line::Ready {
         at_ms: millis(now()),
         start_ms: millis(start),
         epoch_ms: epoch_of(start),
-    });
-    let mut engine = Engine { epoll, client, lanes, lines, start };
+    })?;
+    let mut engine = Engine { epoll, client, lanes: running, lines, start };
     let end = start + Duration::from_millis(job.watch_ms);
     let mut programs = programs::Programs::new(&engine.epoll, Token::Program.data())?;
     engine.wait_until(start)?;
@@ -155,7 +154,7 @@ fn set_up<'a>(
         table.set_timeouts(lane.timeouts)?;
         lines.push(Line::Timeouts { lane: lane.number, seconds: table.timeouts()? });
         ipvs = Some(table);
-        entries = Some(Entries::open(lane.number)?);
+        entries = Some(Entries::open(lane.number, lane.programs.is_some())?);
     }
     let packets = packets::open().map_err(failed("open", "a packet socket"))?;
     pods.enter()?;
@@ -322,14 +321,15 @@ impl Engine<'_> {
                 watch(&self.epoll, &socket, Token::Socket { lane: number, connection, end: who })?;
                 running.sockets.insert((connection, who), socket);
             }
-            Does::SetIdleTimeout(seconds) => match &running.ipvs {
-                Some(ipvs) => ipvs.set_timeouts([*seconds, 0])?,
-                None => {
+            Does::SetIdleTimeout(seconds) => {
+                if let Some(ipvs) = &running.ipvs {
+                    ipvs.set_timeouts([*seconds, 0])?;
+                } else {
                     running.node.enter()?;
                     let path = "net/netfilter/nf_conntrack_tcp_timeout_established";
                     tables::set(path, &seconds.to_string())?;
                 }
-            },
+            }
             Does::Close => {
                 running.sockets.remove(&(connection, who));
                 self.lines.push(Line::Ended { lane, connection, at_ms });

@@ -13,6 +13,8 @@ use std::{
 use super::{super::protocol::Line, Done, failed, millis};
 
 const PATH: &str = "/proc/thread-self/net/ip_vs_conn";
+/// How long it may go unread where connections are made by programs.
+const UNSTIRRED: Duration = Duration::from_secs(30);
 const SECOND: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -23,13 +25,16 @@ pub(super) struct Entries {
     /// By the client's port: when it was seen last, and its row then.
     alive: BTreeMap<u16, (Duration, String)>,
     next: Option<Duration>,
+    /// Whether connections may come without a step of a timeline.
+    unstirred: bool,
 }
 
 impl Entries {
     /// Of the namespace that this thread is in.
-    pub(super) fn open(lane: u8) -> Done<Self> {
+    pub(super) fn open(lane: u8, unstirred: bool) -> Done<Self> {
         let file = File::open(PATH).map_err(failed("open", PATH))?;
-        Ok(Self { lane, file, alive: BTreeMap::new(), next: None })
+        let next = unstirred.then_some(Duration::ZERO);
+        Ok(Self { lane, file, alive: BTreeMap::new(), next, unstirred })
     }
 
     /// Something happens: look soon.
@@ -60,6 +65,8 @@ impl Entries {
         });
         self.alive.extend(rows.iter().map(|(port, (_, row))| (*port, (now, (*row).to_owned()))));
         let soonest = rows.values().map(|(left, _)| *left).min().map(Duration::from_secs);
+        let unstirred = self.unstirred.then_some(UNSTIRRED);
+        let soonest = soonest.into_iter().chain(unstirred).min();
         self.next = soonest.map(|soonest| now + soonest.max(SECOND));
         Ok(())
     }

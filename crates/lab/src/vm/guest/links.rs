@@ -159,16 +159,16 @@ impl Links {
             .text(NAME, peer)
             .attribute(ADDRESS, &peer_mac)
             .native(NAMESPACE, namespace.number());
-        let data = Body::default().nested(PEER, peer);
-        let info = Body::default().text(INFO_KIND, "veth").nested(INFO_DATA, data);
+        let data = Body::default().nested(PEER, &peer);
+        let info = Body::default().text(INFO_KIND, "veth").nested(INFO_DATA, &data);
         let body =
-            Body::with(&[0; 16]).text(NAME, name).attribute(ADDRESS, &mac).nested(LINK_INFO, info);
+            Body::with(&[0; 16]).text(NAME, name).attribute(ADDRESS, &mac).nested(LINK_INFO, &info);
         self.ask(RTM_NEWLINK, CREATE, &body, "make veth", name)
     }
 
     fn dummy(&self, name: &str) -> Done<()> {
         let info = Body::default().text(INFO_KIND, "dummy");
-        let body = Body::with(&[0; 16]).text(NAME, name).nested(LINK_INFO, info);
+        let body = Body::with(&[0; 16]).text(NAME, name).nested(LINK_INFO, &info);
         self.ask(RTM_NEWLINK, CREATE, &body, "make dummy", name)
     }
 

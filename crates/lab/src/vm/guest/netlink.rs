@@ -53,7 +53,7 @@ impl Body {
         self.attribute(kind, &value.to_be_bytes())
     }
 
-    pub(super) fn nested(self, kind: u16, body: Self) -> Self {
+    pub(super) fn nested(self, kind: u16, body: &Self) -> Self {
         self.attribute(kind | NESTED, &body.0)
     }
 }

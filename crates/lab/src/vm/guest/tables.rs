@@ -71,7 +71,7 @@ impl Ipvs {
             .attribute(4, &vip.port().to_be_bytes());
         let whole =
             service.clone().text(6, "rr").attribute(7, &[0; 8]).native(8, 0).native(9, netmask);
-        self.ask(NEW_SERVICE, Body::default().nested(SERVICE, whole), "add the virtual server")?;
+        self.ask(NEW_SERVICE, &Body::default().nested(SERVICE, &whole), "add the virtual server")?;
         for backend in backends {
             let (family, address) = parts(backend.ip());
             // Address, port, method (0: masquerading), weight, no thresholds.
@@ -83,8 +83,8 @@ impl Ipvs {
                 .native(5, 0)
                 .native(6, 0)
                 .attribute(11, &family.to_ne_bytes());
-            let body = Body::default().nested(SERVICE, service.clone()).nested(DEST, dest);
-            self.ask(NEW_DEST, body, "add a real server")?;
+            let body = Body::default().nested(SERVICE, &service).nested(DEST, &dest);
+            self.ask(NEW_DEST, &body, "add a real server")?;
         }
         Ok(())
     }
@@ -92,12 +92,12 @@ impl Ipvs {
     /// `ipvsadm --set`: 0 keeps what there is.
     pub(super) fn set_timeouts(&self, [tcp, tcp_fin]: [u32; 2]) -> Done<()> {
         let body = Body::default().native(TIMEOUT_TCP, tcp).native(TIMEOUT_TCP + 1, tcp_fin);
-        self.ask(SET_CONFIG, body, "set the timeouts of IPVS").map(drop)
+        self.ask(SET_CONFIG, &body, "set the timeouts of IPVS").map(drop)
     }
 
     /// What is in force: established, after a FIN, UDP.
     pub(super) fn timeouts(&self) -> Done<[u32; 3]> {
-        let answers = self.ask(GET_CONFIG, Body::default(), "read the timeouts of IPVS")?;
+        let answers = self.ask(GET_CONFIG, &Body::default(), "read the timeouts of IPVS")?;
         let mut timeouts = [0; 3];
         for answer in &answers {
             for (kind, value) in attributes(answer.get(GENERIC..).unwrap_or_default()) {
@@ -111,7 +111,7 @@ impl Ipvs {
         Ok(timeouts)
     }
 
-    fn ask(&self, number: u8, body: Body, what: &str) -> Done<Vec<Vec<u8>>> {
+    fn ask(&self, number: u8, body: &Body, what: &str) -> Done<Vec<Vec<u8>>> {
         let body = Body([&command(number)[..], &body.0].concat());
         self.netlink.ask(self.family, 0, &body).map_err(failed(what, ""))
     }
@@ -160,11 +160,11 @@ pub(super) fn rules(
 ) -> Done<()> {
     let chain = |name: &str, (kind, hook, priority): (&str, u32, i32)| {
         let hook = Body::default().network(1, hook).attribute(2, &priority.to_be_bytes());
-        Body::default().text(1, TABLE).text(3, name).nested(4, hook).text(7, kind)
+        Body::default().text(1, TABLE).text(3, name).nested(4, &hook).text(7, kind)
     };
     let rule = |chain: &str, expressions: Vec<Body>| {
-        let list = expressions.into_iter().fold(Body::default(), |list, e| list.nested(1, e));
-        Body::default().text(1, TABLE).text(2, chain).nested(4, list)
+        let list = expressions.into_iter().fold(Body::default(), |list, e| list.nested(1, &e));
+        Body::default().text(1, TABLE).text(2, chain).nested(4, &list)
     };
     let mut asked = vec![(NEW_TABLE, Body::default().text(1, TABLE))];
     if let Some((vip, backend)) = dnat {
@@ -173,13 +173,13 @@ pub(super) fn rules(
     }
     if drop_invalid {
         asked.push((NEW_CHAIN, chain("forward", FORWARD)));
-        let drop = Body::default().nested(2, Body::default().network(1, 0));
-        let drop = Body::default().network(1, VERDICT).nested(2, drop);
+        let drop = Body::default().nested(2, &Body::default().network(1, 0));
+        let drop = Body::default().network(1, VERDICT).nested(2, &drop);
         let expressions = vec![
-            expression("ct", Body::default().network(1, REGISTER).network(2, 0)),
+            expression("ct", &Body::default().network(1, REGISTER).network(2, 0)),
             masked(INVALID),
             compare(1, &[0; 4]),
-            expression("immediate", drop),
+            expression("immediate", &drop),
         ];
         asked.push((NEW_RULE, rule("forward", expressions)));
     }
@@ -210,36 +210,36 @@ fn translate(vip: SocketAddr, backend: IpAddr) -> Vec<Body> {
     let length = u32::try_from(destination.len()).unwrap_or(4);
     vec![
         // meta l4proto tcp
-        expression("meta", Body::default().network(1, REGISTER).network(2, 16)),
+        expression("meta", &Body::default().network(1, REGISTER).network(2, 16)),
         compare(0, &[TCP]),
         load(1, offset, length),
         compare(0, &destination),
         load(2, 2, 2),
         compare(0, &vip.port().to_be_bytes()),
-        expression("immediate", Body::default().network(1, REGISTER).nested(2, value)),
+        expression("immediate", &Body::default().network(1, REGISTER).nested(2, &value)),
         // NFT_NAT_DNAT, the family, the address's register.
-        expression("nat", Body::default().network(1, 1).network(2, family).network(3, REGISTER)),
+        expression("nat", &Body::default().network(1, 1).network(2, family).network(3, REGISTER)),
     ]
 }
 
 /// Loads a part of the header of the network (1) or of the transport (2).
 fn load(base: u32, offset: u32, length: u32) -> Body {
     let body = Body::default().network(1, REGISTER).network(2, base);
-    expression("payload", body.network(3, offset).network(4, length))
+    expression("payload", &body.network(3, offset).network(4, length))
 }
 
 /// Equal (0) or not (1).
 fn compare(operation: u32, value: &[u8]) -> Body {
     let value = Body::default().attribute(1, value);
-    expression("cmp", Body::default().network(1, REGISTER).network(2, operation).nested(3, value))
+    expression("cmp", &Body::default().network(1, REGISTER).network(2, operation).nested(3, &value))
 }
 
 fn masked(bits: u32) -> Body {
     let value = |bits: u32| Body::default().attribute(1, &bits.to_ne_bytes());
     let body = Body::default().network(1, REGISTER).network(2, REGISTER).network(3, 4);
-    expression("bitwise", body.nested(4, value(bits)).nested(5, value(0)))
+    expression("bitwise", &body.nested(4, &value(bits)).nested(5, &value(0)))
 }
 
-fn expression(name: &str, data: Body) -> Body {
+fn expression(name: &str, data: &Body) -> Body {
     Body::default().text(1, name).nested(2, data)
 }

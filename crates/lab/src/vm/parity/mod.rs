@@ -21,11 +21,7 @@ use serde::{Deserialize, Serialize};
 use stillopen_model::Miss;
 
 use self::set::Item;
-use super::{
-    Kernel, LIMIT, VmError, lane, millis,
-    protocol::{Job, Line},
-    qemu, report,
-};
+use super::{Kernel, LIMIT, VmError, lane, millis, protocol::Line, qemu, report};
 use crate::{
     middlebox::TcpState,
     path::{Addresses, Path},
@@ -71,7 +67,6 @@ impl Model {
     fn run(self, scenario: &Scenario, options: &RunOptions) -> Result<RunResult, RunError> {
         let mut path = Path::decide(scenario, options)?;
         match self {
-            Self::Right => {}
             Self::TenSecondsLess => {
                 let less = path.idle_timeout().saturating_sub(Duration::from_secs(10));
                 path.timeouts = path.timeouts.with(TcpState::Established, less);
@@ -79,7 +74,7 @@ impl Model {
             Self::DropsUntranslated if path.profile.server_meets == Miss::PassUntranslated => {
                 path.profile.server_meets = Miss::Drop;
             }
-            Self::DropsUntranslated => {}
+            Self::Right | Self::DropsUntranslated => {}
         }
         Ok(run::on(scenario, &path, options).result)
     }
@@ -94,6 +89,8 @@ pub struct Recorded {
     pub kernel: String,
     /// Its ticks a second.
     pub hz: u32,
+    /// Of the set as it was then: the model has a say in which random connections it takes.
+    set: u64,
     /// What each program saw, by lane.
     lanes: Vec<Vec<(usize, String, Vec<Event>)>>,
 }
@@ -139,7 +136,7 @@ pub struct Comparison {
 /// The guest fails.
 pub fn on_kernel(kernel: &Kernel, seed: u64) -> Result<OnKernel, VmError> {
     let items = set::set(seed, kernel.hz);
-    let mut jobs: [Job; 2] = Default::default();
+    let mut jobs = [super::job(), super::job()];
     let mut paths = Vec::new();
     for (number, item) in (0..).zip(&items) {
         let path = Path::decide(&item.scenario, &item.options)?;
@@ -162,7 +159,7 @@ pub fn on_kernel(kernel: &Kernel, seed: u64) -> Result<OnKernel, VmError> {
     let (many, long) = (many?, long?);
     let mut lines = many.lines;
     lines.extend(long.lines);
-    let mut lanes = Vec::new();
+    let mut by_lane = Vec::new();
     for (number, (item, path)) in (0..).zip(items.iter().zip(&paths)) {
         let lane = jobs.iter().flat_map(|job| &job.lanes).find(|lane| lane.number == number);
         let Some(lane) = lane else { continue };
@@ -171,11 +168,17 @@ pub fn on_kernel(kernel: &Kernel, seed: u64) -> Result<OnKernel, VmError> {
         // Lanes of a boot are watched together, for as long as the longest needs.
         let watch = item.scenario.watch.unwrap_or_default().0.as_secs_f64();
         result.saw.retain(|saw| saw.at_s <= watch);
-        lanes.push(events(&result).into_iter().map(|((c, who), seen)| (c, who, seen)).collect());
+        by_lane.push(events(&result).into_iter().map(|((c, who), seen)| (c, who, seen)).collect());
     }
-    let recorded = Recorded { seed, kernel: kernel.version.clone(), hz: kernel.hz, lanes };
+    let recorded = Recorded {
+        seed,
+        kernel: kernel.version.clone(),
+        hz: kernel.hz,
+        set: fingerprint(&items),
+        lanes: by_lane,
+    };
     let virtual_time = jobs.map(|job| Duration::from_millis(job.watch_ms));
-    Ok(OnKernel { recorded, walls: [many.wall, long.wall], virtual_time, lines })
+    Ok(OnKernel { recorded, walls: [many.walls.ended, long.walls.ended], virtual_time, lines })
 }
 
 /// Holds a model against what a kernel did.
@@ -184,6 +187,9 @@ pub fn on_kernel(kernel: &Kernel, seed: u64) -> Result<OnKernel, VmError> {
 /// A path cannot be decided.
 pub fn compare(recorded: &Recorded, model: Model) -> Result<Comparison, VmError> {
     let items = set::set(recorded.seed, recorded.hz);
+    if fingerprint(&items) != recorded.set {
+        return Err(VmError::OtherSet);
+    }
     let mut all = Comparison { table: String::new(), connections: 0, differences: Vec::new() };
     let _ = writeln!(all.table, "{:<36}{:>12}{:>12}", "LANE", "CONNECTIONS", "DIFFERENCES");
     for ((number, item), lane) in (0..).zip(&items).zip(&recorded.lanes) {
@@ -256,6 +262,14 @@ pub fn keep(
         files.push(file);
     }
     Ok(files)
+}
+
+/// FNV-1a of all steps.
+fn fingerprint(items: &[Item]) -> u64 {
+    let steps: Vec<_> = items.iter().map(|item| &item.scenario.timeline).collect();
+    format!("{steps:?}").bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 fn connections(item: &Item) -> usize {

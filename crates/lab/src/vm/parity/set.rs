@@ -142,7 +142,9 @@ pub(super) fn set(seed: u64, hz: u32) -> Vec<Item> {
         // Connections are numbered as they connect.
         scripts.sort_by_key(|script| script[0].at);
         for (connection, script) in scripts.iter_mut().enumerate() {
-            script.iter_mut().for_each(|step| step.connection = connection);
+            for step in script {
+                step.connection = connection;
+            }
         }
         let scenario = scenario(group, scripts.concat());
         let name = group.name.to_owned();
