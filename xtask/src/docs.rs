@@ -3,6 +3,7 @@
 use std::fs;
 
 use anyhow::{Context, Result, bail};
+use stillopen::clients;
 use stillopen_model::{Catalogue, Finding};
 
 use crate::sh;
@@ -10,7 +11,8 @@ use crate::sh;
 /// A page's path in the workspace, and what makes it.
 type Page = (&'static str, fn() -> String);
 
-const PAGES: [Page; 2] = [("docs/limits.md", limits), ("docs/findings.md", findings)];
+const PAGES: [Page; 3] =
+    [("docs/limits.md", limits), ("docs/findings.md", findings), ("docs/clients.md", clients)];
 
 const FINDINGS_HEAD: &str = "\
 # Findings
@@ -26,6 +28,20 @@ the time after which the path forgets it ([known limits](limits.md)).
 
 | id | what it means | cure |
 |---|---|---|
+";
+
+const CLIENTS_HEAD: &str = "\
+# Clients
+
+<!-- Made from crates/stillopen/clients by `cargo xtask docs`. -->
+
+What `stillopen advise --client NAME` has code or configuration for. \"By default\" is TCP keepalive of a
+connection without it: `off`, idle/interval/count, or `kernel` where it is on with the kernel's times (7200/75/9
+if nobody changed them); it was read from a socket of the tested version, as was the effect of the snippet.
+What is untested follows the documentation of its options alone.
+
+| name | what | works from | tested with | by default |
+|---|---|---|---|---|
 ";
 
 /// Writes the pages, or with `check` only compares them.
@@ -59,4 +75,19 @@ fn findings() -> String {
         format!("| `{}` | {title} | {cure} |\n", finding.id())
     });
     std::iter::once(FINDINGS_HEAD.to_owned()).chain(lines).collect()
+}
+
+fn clients() -> String {
+    let lines = clients::all().iter().map(|client| {
+        let about = &client.about;
+        format!(
+            "| `{}` | {} | {} | {} | {} |\n",
+            client.id,
+            about.title,
+            about.needs,
+            about.tested.as_deref().unwrap_or("untested"),
+            about.by_default.as_deref().unwrap_or("–"),
+        )
+    });
+    std::iter::once(CLIENTS_HEAD.to_owned()).chain(lines).collect()
 }

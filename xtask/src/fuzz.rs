@@ -22,12 +22,16 @@ pub(crate) struct Args {
 enum Target {
     /// Blocks of netlink dumps.
     SockDiag,
+    /// Blocks and texts of the kernel's tables.
+    Tables,
     /// Snapshot files.
     Snapshot,
     /// Packets, as the lab's middlebox looks at them.
     PacketView,
     /// Sequences of operations on the lab's middlebox.
     Middlebox,
+    /// Logs of a client and a server.
+    Logs,
 }
 
 impl Target {
@@ -38,9 +42,19 @@ impl Target {
                 "sock_diag",
                 &["crates/collect/src/sock_diag/testdata", "crates/collect/src/address/testdata"],
             ),
+            Self::Tables => (
+                "tables",
+                &[
+                    "crates/collect/src/ipvs/testdata",
+                    "crates/collect/src/conntrack/testdata",
+                    "crates/collect/src/nft/testdata",
+                    "crates/collect/src/route/testdata",
+                ],
+            ),
             Self::Snapshot => ("snapshot", &["crates/model/tests/cases"]),
             Self::PacketView => ("packet_view", &[]),
             Self::Middlebox => ("middlebox", &[]),
+            Self::Logs => ("logs", &[]),
         }
     }
 }

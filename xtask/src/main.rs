@@ -56,6 +56,15 @@ enum Task {
         /// The process.
         pid: u32,
     },
+    /// Part of `bench`: write the logs of so many requests into a folder.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    BenchWriteLogs {
+        /// How many.
+        requests: u32,
+        /// The folder.
+        folder: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -81,5 +90,7 @@ fn run(task: Task) -> Result<()> {
         Task::BenchHold(end) => bench::hold::run(&end),
         #[cfg(target_os = "linux")]
         Task::BenchDrain { pid } => bench::drain::run(pid),
+        #[cfg(target_os = "linux")]
+        Task::BenchWriteLogs { requests, folder } => bench::logs::write(requests, &folder),
     }
 }

@@ -8,17 +8,18 @@ use clap::ValueEnum;
 use crate::{
     sh,
     tools::{
-        self, CURL, IP, JAVAC, NODE, NPM, PGJDBC, PYTHON, QEMU, SETPRIV, SYSCTL, Tool, UNSHARE,
-        VENV,
+        self, CONNTRACK, CURL, IP, JAVAC, NFT, PGJDBC, PYTHON, QEMU, SETPRIV, SYSCTL, Tool,
+        UNSHARE, VENV,
     },
 };
 
 /// What still has to compile where there is no Linux.
-const PORTABLE: [&str; 4] = ["stillopen-model", "stillopen-collect", "stillopen-lab", "stillopen"];
+const PORTABLE: [&str; 5] =
+    ["stillopen-model", "stillopen-collect", "stillopen-lab", "stillopen-logs", "stillopen"];
 
 /// What the tests call.
 const TOOLS: [Tool; 11] =
-    [IP, PYTHON, VENV, SETPRIV, UNSHARE, CURL, NODE, NPM, JAVAC, PGJDBC, SYSCTL];
+    [IP, NFT, CONNTRACK, PYTHON, VENV, SETPRIV, UNSHARE, CURL, JAVAC, PGJDBC, SYSCTL];
 
 /// A part that can be run alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -20,6 +20,11 @@ pub(crate) struct Tool {
 pub(crate) const IP: Tool = Tool { program: "ip", package: "iproute2", works_with: &[] };
 /// What `ss` is in too.
 pub(crate) const SS: Tool = Tool { program: "ss", package: "iproute2", works_with: &[] };
+/// Rules that translate addresses.
+pub(crate) const NFT: Tool = Tool { program: "nft", package: "nftables", works_with: &[] };
+/// The entries of connection tracking.
+pub(crate) const CONNTRACK: Tool =
+    Tool { program: "conntrack", package: "conntrack", works_with: &[] };
 /// Clients and servers of the end-to-end tests.
 pub(crate) const PYTHON: Tool = Tool { program: "python3", package: "python3", works_with: &[] };
 /// Where the tests of the job in Python install its library.
@@ -43,10 +48,6 @@ pub(crate) const NSENTER: Tool =
 
 /// One of the clients that `advise` has a snippet for; so are the next ones.
 pub(crate) const CURL: Tool = Tool { program: "curl", package: "curl", works_with: &[] };
-/// See [`CURL`].
-pub(crate) const NODE: Tool = Tool { program: "node", package: "nodejs", works_with: &[] };
-/// Installs what Node.js's snippets need.
-pub(crate) const NPM: Tool = Tool { program: "npm", package: "npm", works_with: &[] };
 /// See [`CURL`].
 pub(crate) const JAVAC: Tool =
     Tool { program: "javac", package: "default-jdk-headless", works_with: &[] };

@@ -14,9 +14,17 @@ mod request;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod address;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod budget;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod cluster;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod conntrack;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod flow;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod host;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod ipvs;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod linux;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
@@ -24,13 +32,19 @@ mod netlink;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod netns;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod nft;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod platform;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod process;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod route;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod sock_diag;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod sysctl;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod tables;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod watch;
 
@@ -43,8 +57,13 @@ pub use request::{Filter, Namespaces, Request};
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 pub use {
     address::parse::parse_addresses,
+    conntrack::parse::parse_conntrack,
+    ipvs::parse::{parse_ipvs_services, parse_ipvs_timeouts},
+    ipvs::rows::parse_ipvs_entries,
     linux::{Collected, collect},
     netlink::NetlinkError,
+    nft::parse::parse_nft,
+    route::parse::parse_route,
     sock_diag::parse::{ParsedBlock, parse_connections, parse_listeners},
 };
 

@@ -4,7 +4,7 @@ mod gaps;
 mod look_again;
 
 use rustix::process::geteuid;
-use stillopen_model::{OnHost, Snapshot, Sysctls};
+use stillopen_model::{ConntrackSettings, OnHost, Snapshot, Sysctls};
 
 use crate::{
     CollectError, Filter, Namespaces, Request,
@@ -12,7 +12,7 @@ use crate::{
         self,
         on_host::{TakenOver, classify},
     },
-    cluster, host,
+    cluster, conntrack, host, ipvs,
     netlink::{
         NetlinkError,
         read::{Buffer, Whole},
@@ -20,9 +20,11 @@ use crate::{
     netns::{self, Place, read::Listed},
     process::read::owners,
     sock_diag::{self, Sockets, View},
-    sysctl,
+    sysctl, tables,
 };
-use gaps::{Gaps, Sees};
+use gaps::Sees;
+
+pub(crate) use gaps::{Gaps, TableGap};
 
 /// What was read, and what is needed to look again.
 #[derive(Debug)]
@@ -57,6 +59,7 @@ pub fn collect(request: &Request, taken_at: String) -> Result<Collected, Collect
         match namespace(place, at, &request.filter, &mut sockets, &mut gaps) {
             Ok(read) => {
                 row.sysctls = read.sysctls;
+                row.conntrack = read.conntrack;
                 taken_over.extend(read.taken_over);
             }
             Err(error) if places.len() == 1 => return Err(error),
@@ -80,13 +83,32 @@ pub fn collect(request: &Request, taken_at: String) -> Result<Collected, Collect
         snapshot.services = cluster::read::describe(&mut snapshot.processes);
     }
     snapshot.connections = sockets.connections;
-    snapshot.gaps = gaps.finish();
-    Ok(Collected { snapshot, orphans: sockets.orphans, cookies: sockets.cookies, places })
+    if root && request.namespaces == Namespaces::All && !ipvs::read::exists() {
+        gaps.no_ipvs();
+    }
+    let mut collected =
+        Collected { snapshot, orphans: sockets.orphans, cookies: sockets.cookies, places };
+    collected.ask_tables(&mut gaps);
+    collected.snapshot.gaps = gaps.finish();
+    Ok(collected)
+}
+
+impl Collected {
+    /// Gives the connections the witnesses of the tables that they pass. Where one namespace was asked for,
+    /// their way may lead through others.
+    fn ask_tables(&mut self, gaps: &mut Gaps) {
+        let all = if geteuid().is_root() { netns::read::list(&Namespaces::All).ok() } else { None };
+        let mut others = all.map(|listed| listed.places).unwrap_or_default();
+        others.retain(|other| !self.places.iter().any(|place| place.inode == other.inode));
+        let Self { snapshot, cookies, places, .. } = self;
+        tables::witnesses(snapshot, cookies, places, others, gaps);
+    }
 }
 
 /// What one namespace gave beside its sockets.
 struct Visited {
     sysctls: Option<Sysctls>,
+    conntrack: Option<ConntrackSettings>,
     taken_over: Vec<TakenOver>,
 }
 
@@ -121,6 +143,7 @@ fn visited(
 ) -> Result<Visited, NetlinkError> {
     let mut buffer = Buffer::new();
     let sysctls = gaps.or_gap("sysctls", name, sysctl::read::sysctls());
+    let conntrack = gaps.or_gap("conntrack", name, conntrack::read::settings()).flatten();
     let own = gaps.or_gap("addresses", name, address::read::addresses(&mut buffer));
     let own = own.unwrap_or_default();
     let listeners = gaps.or_gap("listeners", name, sock_diag::read::listeners(&mut buffer));
@@ -135,7 +158,7 @@ fn visited(
     for taken in &mut taken_over {
         taken.connection += start;
     }
-    Ok(Visited { sysctls, taken_over })
+    Ok(Visited { sysctls, conntrack, taken_over })
 }
 
 /// Leaves out what the process that was asked for does not hold.

@@ -12,6 +12,7 @@ use crate::{
     Keepalive, KeepaliveTimes, KeepaliveValues, KernelHz, Millis, Namespace, OnHost, Refresh,
     Seconds, Snapshot, State, Sysctls, TableKind, Timer, TimerKind, Waiting, path,
     peer::{probes_needed, probes_possible},
+    plan::heals,
     program::{ProgramTimer, program_timers},
     table,
 };
@@ -23,6 +24,9 @@ const DEAD_AFTER_RETRANSMITS: u8 = 2;
 const UNANSWERED_PROBES: u8 = 2;
 /// Unanswered SYNs in a row from which that is said.
 const UNANSWERED_SYNS: u8 = 2;
+
+/// A probe that leaves within that time is as good as sent.
+const DUE: Duration = Duration::from_secs(1);
 
 /// What becomes of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,10 +219,17 @@ impl Probing {
         Some(usual.max(armed))
     }
 
-    /// By how much this end's probes are in time for an entry with `remaining` left, the next one and each
-    /// after it; `None` where one is not, or that is not known.
+    /// When this end's next probe leaves at the latest, from now; `None` where none is armed.
     ///
     /// A timer that was armed before the last packet fires early and is armed anew for what is left of idle.
+    fn next_probe(self, quiet: Duration, hz: KernelHz) -> Option<Duration> {
+        let values = self.keepalive.on_values().filter(|_| self.timer == Timer::Keepalive)?;
+        let next = self.expires.unwrap_or_default().max(values.idle.saturating_sub(quiet));
+        Some(next + hz.slack(next))
+    }
+
+    /// By how much this end's probes are in time for an entry with `remaining` left, the next one and each
+    /// after it; `None` where one is not, or that is not known.
     fn margin_of_entry(
         self,
         timeout: Duration,
@@ -226,9 +237,8 @@ impl Probing {
         quiet: Duration,
         hz: KernelHz,
     ) -> Option<Duration> {
-        let values = self.keepalive.on_values().filter(|_| self.timer == Timer::Keepalive)?;
-        let next = self.expires.unwrap_or_default().max(values.idle.saturating_sub(quiet));
-        let next = next + hz.slack(next);
+        let values = self.keepalive.on_values()?;
+        let next = self.next_probe(quiet, hz)?;
         let every = timeout.checked_sub(values.latest_refresh(hz))?;
         let margin = remaining.checked_sub(next)?.min(every);
         (!margin.is_zero()).then_some(margin)
@@ -309,7 +319,7 @@ impl<'a> Context<'a> {
         if let Some(index) = self.forgotten_by(c) {
             // What is retransmitted into the hole does not speak of the peer.
             findings.remove(Finding::DeadPeer);
-            return (Verdict::Cut { proof: Proof::NoEntry }, Some(index));
+            return (self.without_entry(c, own, index), Some(index));
         }
         if findings.contains(Finding::DeadPeer) {
             return unknown(Missing::PeerAnswer);
@@ -376,6 +386,29 @@ impl<'a> Context<'a> {
             })
             .find(|(_, limit)| all_read || outlived(limit))
             .map(|(index, _)| index)
+    }
+
+    /// What it means that the table has no entry any more.
+    ///
+    /// Where the client's next packet makes it anew (conntrack with `tcp_loose`), a client with keepalive loses
+    /// the answers that come before its next probe, and no others.
+    fn without_entry(&self, c: &Connection, own: Probing, index: u32) -> Verdict {
+        let limit = self.snapshot.limits.get(index as usize);
+        let heals = limit.filter(|limit| heals(c, limit));
+        let cut = Verdict::Cut { proof: Proof::NoEntry };
+        let Some(limit) = heals else { return cut };
+        let quiet = c.quiet().unwrap_or_default();
+        let (Some(values), Some(next)) =
+            (own.keepalive.on_values(), own.next_probe(quiet, self.hz))
+        else {
+            return cut;
+        };
+        let every = values.latest_refresh(self.hz);
+        match limit.timeout_of(c).checked_sub(every) {
+            // It is due: what comes after it arrives.
+            Some(margin) if next < DUE => Verdict::Safe { margin: Some(margin) },
+            _ => Verdict::AtRisk { cut_in: Duration::ZERO },
+        }
     }
 
     /// What the entry of a table means, which tells how long it has left.

@@ -51,6 +51,6 @@ pub use snapshot::{
     ConntrackSettings, Gap, Host, KnownService, Namespace, Pod, Process, Snapshot, SnapshotError,
     Sysctls,
 };
-pub use table::{Entry, TableId, TableKind, Witness};
+pub use table::{Entry, OtherSide, TableId, TableKind, Witness};
 pub use ticks::{Micros, Millis, Seconds, Ticks};
 pub use wheel::{KernelHz, wheel_slack, wheel_slack_worst};

@@ -1,8 +1,11 @@
 //! Both ends of one connection, where a host sees them in two of its network namespaces, are one row.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::{
+    collections::{HashMap, HashSet},
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
+};
 
-use crate::{Connection, FarEnd, Millis, Role, Snapshot};
+use crate::{Connection, FarEnd, Millis, OtherSide, Role, Snapshot};
 
 /// The two ends may have been read at slightly different moments: their byte counts need to agree only
 /// where both were quiet for longer than that.
@@ -11,7 +14,7 @@ const READ_APART: std::time::Duration = std::time::Duration::from_secs(1);
 /// Folds the accepting end of each connection that is seen at both ends into the connecting end's row,
 /// as its [`FarEnd`]; returns how many were folded.
 ///
-/// Two ends belong together when their addresses mirror each other, in different namespaces, no third
+/// Two ends belong together when their addresses mirror each other, or those of a table's entry, in different namespaces, no third
 /// socket claims the same addresses, what one has had acknowledged the other has received, and what one
 /// sent last the other received then: separate networks of one host often use the same addresses.
 pub fn pair_ends(snapshot: &mut Snapshot) -> usize {
@@ -31,6 +34,7 @@ pub fn pair_ends(snapshot: &mut Snapshot) -> usize {
         }
     }
     drop(keys);
+    through_tables(connections, &mut pairs);
 
     let mut gone: Vec<usize> = Vec::with_capacity(pairs.len());
     for (near, far) in pairs {
@@ -57,6 +61,33 @@ pub fn pair_ends(snapshot: &mut Snapshot) -> usize {
     gone.len()
 }
 
+/// The ends that a table on the way translates for: the entry of one names the other's addresses.
+fn through_tables(connections: &[Connection], pairs: &mut Vec<(usize, usize)>) {
+    let wanted: Vec<(OtherSide, usize)> = (0..)
+        .zip(connections)
+        .filter(|(_, c)| c.role != Role::Server)
+        .filter_map(|(i, c)| Some((c.other_side()?, i)))
+        .collect();
+    if wanted.is_empty() {
+        return;
+    }
+    let mut paired: HashSet<usize> = pairs.iter().flat_map(|&(near, far)| [near, far]).collect();
+    let mut by_addresses: HashMap<OtherSide, Vec<usize>> = HashMap::new();
+    for (i, c) in connections.iter().enumerate() {
+        let addresses = OtherSide { local: c.local, peer: c.peer };
+        by_addresses.entry(addresses).or_default().push(i);
+    }
+    for (other, near) in wanted {
+        let Some([far]) = by_addresses.get(&other).map(Vec::as_slice) else { continue };
+        let (a, b) = (&connections[near], &connections[*far]);
+        let free = !paired.contains(&near) && !paired.contains(far);
+        if free && a.netns != b.netns && b.role != Role::Client && agree(a, b) {
+            paired.extend([near, *far]);
+            pairs.push((near, *far));
+        }
+    }
+}
+
 /// The same for both ends of a connection.
 fn key(c: &Connection) -> u64 {
     let (low, high) = if c.local < c.peer { (c.local, c.peer) } else { (c.peer, c.local) };
@@ -64,9 +95,11 @@ fn key(c: &Connection) -> u64 {
 }
 
 fn are_ends(a: &Connection, b: &Connection) -> bool {
-    if a.netns == b.netns || a.local != b.peer || a.peer != b.local {
-        return false;
-    }
+    a.netns != b.netns && a.local == b.peer && a.peer == b.local && agree(a, b)
+}
+
+/// Whether what one end has sent and had acknowledged, and when, is what the other has received.
+fn agree(a: &Connection, b: &Connection) -> bool {
     let (Some(of_a), Some(of_b)) = (a.counters, b.counters) else { return false };
     let close = |sent: Millis, received: Millis| {
         sent.get().abs_diff(received.get()) <= READ_APART + of_a.rtt.get()
@@ -78,10 +111,10 @@ fn are_ends(a: &Connection, b: &Connection) -> bool {
     }
     let both_quiet = [a, b].iter().all(|c| c.quiet().is_some_and(|quiet| quiet > READ_APART));
     // bytes_acked counts the SYN of the connecting end, and both count a FIN (net/ipv4/tcp_input.c).
-    let agree = |acked: u64, received: u64| acked.abs_diff(received) <= 2;
+    let same = |acked: u64, received: u64| acked.abs_diff(received) <= 2;
     let in_flight = of_a.unacked > 0 || of_b.unacked > 0;
     !both_quiet
         || in_flight
-        || (agree(of_a.bytes_acked, of_b.bytes_received)
-            && agree(of_b.bytes_acked, of_a.bytes_received))
+        || (same(of_a.bytes_acked, of_b.bytes_received)
+            && same(of_b.bytes_acked, of_a.bytes_received))
 }

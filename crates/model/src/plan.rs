@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    Connection, Diagnosis, Finding, IdleLimit, Keepalive, KeepaliveValues, KernelHz, Refresh,
-    Snapshot, Timer, Verdict,
+    Connection, Diagnosis, Finding, IdleLimit, Keepalive, KeepaliveValues, KernelHz, Miss, Proof,
+    Refresh, Role, Snapshot, Timer, Verdict,
     diagnose::{Probing, verdicts_of_changed},
 };
 
@@ -26,6 +26,8 @@ pub enum Remedy {
     SendPayload,
     /// Have the program read the end of the stream and close.
     CloseInProgram,
+    /// Have the program end the request and send it again, on a connection with these keepalive values.
+    SendAgain(KeepaliveValues),
 }
 
 impl Remedy {
@@ -36,6 +38,7 @@ impl Remedy {
             Self::EnableKeepalive(_) => "enable_keepalive",
             Self::SendPayload => "send_payload",
             Self::CloseInProgram => "close_in_program",
+            Self::SendAgain(_) => "send_again",
         }
     }
 
@@ -57,8 +60,9 @@ pub struct Planned {
 
 /// Proposes remedies for what `diagnoses` found; each connection is in one of them at most.
 ///
-/// Keepalive is proposed for what is at risk, and where no limit is known at all for what is unprotected. Not for what is cut: behind IPVS the first probe draws a reset. Nothing irreversible is ever
-/// proposed.
+/// Keepalive is proposed for what is at risk, and where no limit is known at all for what is unprotected; for
+/// what is cut only where a probe makes the entry anew: behind IPVS it draws a reset. Nothing irreversible
+/// is ever proposed but to the program itself.
 #[must_use]
 pub fn plan(snapshot: &Snapshot, diagnoses: &[Diagnosis]) -> Vec<Planned> {
     let mut planned: Vec<Planned> = Vec::new();
@@ -100,12 +104,21 @@ fn remedy_for(limits: &[Recommended<'_>], c: &Connection, diagnosis: &Diagnosis)
     }
     let values = match (diagnosis.verdict, decides) {
         (Verdict::AtRisk { .. }, Some(decides)) => decides.keepalive?,
+        (Verdict::Cut { proof: Proof::NoEntry }, Some(decides)) if heals(c, decides.limit) => {
+            decides.keepalive?
+        }
+        (Verdict::Cut { .. }, Some(decides)) => return decides.keepalive.map(Remedy::SendAgain),
         (Verdict::Unknown { .. }, None) if has(Finding::KeepaliveOff) && limits.is_empty() => {
             DEFAULT_KEEPALIVE
         }
         _ => return None,
     };
     (c.keepalive.on_values() != Some(values)).then_some(Remedy::EnableKeepalive(values))
+}
+
+/// Whether a packet of this end makes a forgotten entry anew.
+pub(crate) fn heals(c: &Connection, limit: &IdleLimit) -> bool {
+    limit.client_meets == Some(Miss::Recreate) && c.role == Role::Client && c.send_queue == 0
 }
 
 /// Keepalive values for a path that forgets after `idle_timeout`: the default where it survives two lost

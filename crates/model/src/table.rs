@@ -2,7 +2,7 @@
 //!
 //! A table is a witness: what it holds is known, not computed. Read `diagnose.rs` for what follows.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +59,10 @@ pub enum Entry {
         remaining: Duration,
         /// Whether the entry gives the connection another destination than the client connects to.
         translates_destination: bool,
+        /// The addresses of the socket at the other side of the table, where that is known: on this host it
+        /// is the other end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        other_side: Option<OtherSide>,
     },
     /// It was read completely, twice, and has none.
     Absent,
@@ -66,7 +70,24 @@ pub enum Entry {
     NotRead,
 }
 
+/// The addresses of the socket at the other side of a table that translates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct OtherSide {
+    /// Its own.
+    pub local: SocketAddr,
+    /// What it takes its peer's to be.
+    pub peer: SocketAddr,
+}
+
 impl Connection {
+    /// The other end behind the tables that it passes, where an entry tells.
+    pub(crate) fn other_side(&self) -> Option<OtherSide> {
+        self.tables.iter().find_map(|witness| match witness.entry {
+            Entry::Present { other_side, .. } => other_side,
+            Entry::Absent | Entry::NotRead => None,
+        })
+    }
+
     /// What `table` says of this connection; `None`: it does not pass there, as far as is known.
     #[must_use]
     pub fn entry_in(&self, table: TableId) -> Option<Entry> {

@@ -8,10 +8,11 @@ var handler = new SocketsHttpHandler
         var socket = new Socket(SocketType.Stream, ProtocolType.Tcp) { NoDelay = true };
         try
         {
-            socket.SetSocketOption(SocketOptionLevel.Tcp, SocketOptionName.TcpKeepAliveInterval, @interval@);
-            socket.SetSocketOption(SocketOptionLevel.Tcp, SocketOptionName.TcpKeepAliveRetryCount, @count@);
+            const SocketOptionLevel tcp = SocketOptionLevel.Tcp;
+            socket.SetSocketOption(tcp, SocketOptionName.TcpKeepAliveInterval, @interval@);
+            socket.SetSocketOption(tcp, SocketOptionName.TcpKeepAliveRetryCount, @count@);
             socket.SetSocketOption(SocketOptionLevel.Socket, SocketOptionName.KeepAlive, true);
-            socket.SetSocketOption(SocketOptionLevel.Tcp, SocketOptionName.TcpKeepAliveTime, @idle@);
+            socket.SetSocketOption(tcp, SocketOptionName.TcpKeepAliveTime, @idle@);
             await socket.ConnectAsync(context.DnsEndPoint, cancel);
             return new NetworkStream(socket, ownsSocket: true);
         }

@@ -2,6 +2,7 @@
 
 pub mod kube_proxy;
 pub mod lab;
+pub mod logs;
 
 use std::{
     io::{self, Write as _},
@@ -51,6 +52,8 @@ pub enum Command {
     Findings(FindingsArgs),
     /// Which TCP keepalive values, why, what they cost, and how to set them in a client.
     Advise(AdviseArgs),
+    /// Which answers were sent and never arrived, by the logs of both sides, and the limit that fits.
+    Logs(logs::LogsArgs),
     /// The failure and its cure, replayed on virtual time; and the two programs of the incident.
     Lab(lab::LabArgs),
 }
@@ -170,7 +173,7 @@ pub struct FindingsArgs {
 pub struct AdviseArgs {
     /// Something on the path forgets idle connections: a duration (350s, 15m) or an id of the catalogue
     /// (aws-nat-gateway); @CIDR says for which peers. Can be given more than once. Without it, those
-    /// that `stillopen limits` lists for this host.
+    /// of stillopen.toml and of this host's IPVS tables.
     #[arg(long = "limit", value_name = "TIME|ID[@CIDR]", value_parser = input::limit_arg)]
     pub limits: Vec<LimitArg>,
     /// What is known of the cluster.
@@ -183,7 +186,8 @@ pub struct AdviseArgs {
     #[arg(long, value_name = "N", default_value = "1000",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub connections: u64,
-    /// How to set the values in this client; `list` lists those that are known.
+    /// How to set the values in this client, by its name or a word of its title; `list` lists those
+    /// that are known.
     #[arg(long, value_name = "NAME")]
     pub client: Option<String>,
     /// Write JSON (schema stillopen.advise/1, see docs/json.md).
@@ -199,8 +203,8 @@ Examples:
   stillopen advise --client httpx                          how to set them: code to paste
   stillopen advise --client list                           the clients
 
-Exit status: 0, or 1 where the values of --keepalive can't keep a connection open: they come too late, or
-the limit counts payload only; 2 error.";
+Exit status: 0; with --keepalive 1 where its values come too late or a limit counts payload only;
+2 error.";
 
 /// Runs the command that the process was started with.
 ///
@@ -216,6 +220,7 @@ pub fn main() -> ExitCode {
         Command::Limits(args) => command::limits::run(&args),
         Command::Findings(args) => command::findings::run(&args),
         Command::Advise(args) => command::advise::run(&args),
+        Command::Logs(args) => command::logs::run(&args),
         Command::Lab(args) => command::lab::run(args),
     };
     outcome.unwrap_or_else(|error| failed(&error))

@@ -1,9 +1,10 @@
 //! How to set TCP keepalive in the clients that people use: each is a data file and a snippet of `clients/`.
 //!
-//! A snippet has `@idle@`, `@interval@` (seconds), `@count@` and `@idle_ms@` where the values go. What is
-//! marked as tested is run by `tests/clients`, which reads the socket's options back.
+//! A snippet has `@idle@`, `@interval@` (seconds), `@count@`, `@idle_ms@` (milliseconds) and `@dead_peer@`
+//! (seconds until a dead peer is noticed) where the values go. What is marked as tested is run by
+//! `tests/clients`, which reads the socket's options back.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{iter, sync::LazyLock, time::Duration};
 
 use anyhow::{Result, anyhow, bail};
 use serde::Deserialize;
@@ -27,6 +28,9 @@ pub struct Client {
 pub struct About {
     /// For people: `HTTPX, Python`.
     pub title: String,
+    /// Other words by which `--client` finds it, besides those of the title.
+    #[serde(default)]
+    pub aliases: Vec<String>,
     /// From which version on the snippet works.
     pub needs: String,
     /// The version that the tests run; `None`: untested.
@@ -122,27 +126,46 @@ pub fn all() -> &'static [Client] {
     &CLIENTS
 }
 
-/// The client of this id, or the only one whose id starts with it.
+/// The client of this id, or the only one whose id starts with it, or else the only one that has it in its
+/// title or among its aliases; capitals don't matter.
 ///
 /// # Errors
 /// None is meant, or more than one may be: they are named.
 pub fn find(name: &str) -> Result<&'static Client> {
-    if let Some(client) = all().iter().find(|client| client.id == name) {
+    let wanted = name.to_lowercase();
+    if let Some(client) = all().iter().find(|client| client.id == wanted) {
         return Ok(client);
     }
-    let starts = |client: &&Client| !name.is_empty() && client.id.starts_with(name);
-    match all().iter().filter(starts).collect::<Vec<_>>().as_slice() {
+    let starts = |client: &&Client| !wanted.is_empty() && client.id.starts_with(&wanted);
+    let called = |client: &&Client| !wanted.is_empty() && client.is_called(&wanted);
+    let mut hits: Vec<&Client> = all().iter().filter(starts).collect();
+    if hits.is_empty() {
+        hits = all().iter().filter(called).collect();
+    }
+    match hits.as_slice() {
         [client] => Ok(client),
-        [] => bail!("{name:?} is not a client that is known; there are {}", ids(all().iter())),
-        more => Err(anyhow!("{name:?} may be {}", ids(more.iter().copied()))),
+        [] => bail!("{name:?} is not a client that is known; there are {}", ids()),
+        more => Err(anyhow!("{name:?} may be one of\n{}", titles(more))),
     }
 }
 
-fn ids<'a>(clients: impl Iterator<Item = &'a Client>) -> String {
-    clients.map(|client| client.id).collect::<Vec<_>>().join(", ")
+fn ids() -> String {
+    all().iter().map(|client| client.id).collect::<Vec<_>>().join(", ")
+}
+
+/// A line for each: `  undici        Node.js, fetch and undici`.
+fn titles(clients: &[&Client]) -> String {
+    let line = |client: &&Client| format!("  {:12}  {}", client.id, client.about.title);
+    clients.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 impl Client {
+    /// Whether its title or an alias has `wanted`, which has no capitals.
+    fn is_called(&self, wanted: &str) -> bool {
+        let About { title, aliases, .. } = &self.about;
+        iter::once(title).chain(aliases).any(|name| name.to_lowercase().contains(wanted))
+    }
+
     /// The snippet with `values` filled in.
     #[must_use]
     pub fn snippet(&self, values: KeepaliveValues) -> String {
@@ -150,6 +173,7 @@ impl Client {
         self.snippet
             .replace("@idle@", &idle.as_secs().to_string())
             .replace("@idle_ms@", &idle.as_millis().to_string())
+            .replace("@dead_peer@", &values.dead_peer_after().as_secs().to_string())
             .replace("@interval@", &interval.as_secs().to_string())
             .replace("@count@", &count.to_string())
     }
@@ -206,10 +230,12 @@ mod tests {
         let values: KeepaliveValues = "1201/31/12".parse().unwrap();
         for client in all() {
             let snippet = client.snippet(values);
-            assert!(!snippet.contains('@') || client.id == "jdbc", "{}", client.id);
+            for place in ["@idle", "@interval", "@count", "@dead"] {
+                assert!(!snippet.contains(place), "{}: {place}", client.id);
+            }
             assert!(snippet.ends_with('\n'), "{}", client.id);
             for line in snippet.lines() {
-                assert!(line.replace('\t', "    ").chars().count() <= 120, "{}: {line}", client.id);
+                assert!(line.replace('\t', "    ").chars().count() <= 100, "{}: {line}", client.id);
             }
             if client.id != "jdbc" {
                 assert!(snippet.contains("1201"), "{}", client.id);
@@ -228,11 +254,40 @@ mod tests {
 
     #[test]
     fn a_short_name_is_enough_where_only_one_is_meant() {
-        assert_eq!(find("http").unwrap_err().to_string(), "\"http\" may be httpx, httpx2");
+        assert_eq!(
+            find("http").unwrap_err().to_string(),
+            "\"http\" may be one of\n  httpx         HTTPX, Python\n  httpx2        HTTPX2, Python"
+        );
         assert_eq!(find("httpx").unwrap().id, "httpx");
         assert_eq!(find("lett").unwrap().id, "lettuce");
+        assert_eq!(find("HTTPX").unwrap().id, "httpx");
         for wrong in ["", "cobol"] {
             assert!(find(wrong).unwrap_err().to_string().contains("there are pod, sysctl"));
         }
+    }
+
+    #[test]
+    fn a_word_of_the_title_or_an_alias_is_enough_where_only_one_has_it() {
+        for (word, id) in [
+            ("fetch", "undici"),
+            ("Fetch", "undici"),
+            ("golang", "go"),
+            ("K8s", "pod"),
+            ("C#", "dotnet"),
+            ("psycopg", "libpq"),
+        ] {
+            assert_eq!(find(word).unwrap().id, id, "{word}");
+        }
+        let listed = |word| {
+            let error = find(word).unwrap_err().to_string();
+            let ids = error.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+            ids.map(str::to_owned).collect::<Vec<_>>().join(" ")
+        };
+        let python =
+            "httpx httpx2 requests urllib3 aiohttp openai anthropic google-genai libpq redis-py";
+        assert_eq!(listed("python"), python);
+        assert_eq!(listed("Postgres"), "libpq jdbc");
+        assert_eq!(listed("rust"), "reqwest socket2");
+        assert_eq!(listed("nodejs"), "node-http undici");
     }
 }

@@ -65,6 +65,19 @@ pub(crate) fn cidr(text: &str) -> Result<IpNet> {
         .map_err(|_| anyhow!("{text:?} is not a network such as 10.0.0.0/8 or 2001:db8::/32"))
 }
 
+/// Reads a network with its length: one address may be a slip.
+///
+/// # Errors
+/// Anything else.
+pub(crate) fn network(text: &str) -> Result<IpNet> {
+    if !text.contains('/') {
+        bail!(
+            "{text:?} has no prefix length: a network is 10.96.0.0/12, one address 10.96.14.3/32"
+        );
+    }
+    cidr(text)
+}
+
 fn unmapped(net: IpNet) -> IpNet {
     let IpNet::V6(v6) = net else { return net };
     let mapped = v6.network().to_ipv4_mapped().zip(v6.prefix_len().checked_sub(96));

@@ -20,20 +20,20 @@ use crate::{cli::kube_proxy::KubeProxyArgs, input, report::words};
 const ID: &str = "kube-proxy-ipvs";
 
 impl KubeProxyArgs {
-    /// Adds what they say to `snapshot`.
+    /// Adds what they say to `snapshot`; returns the limit that is set for Services, where it is not known which
+    /// addresses are some.
     ///
     /// # Errors
     /// The file can't be read or is no such configuration.
-    pub(crate) fn apply(&self, snapshot: &mut Snapshot) -> Result<()> {
+    pub(crate) fn apply(&self, snapshot: &mut Snapshot) -> Result<Option<IdleLimit>> {
         let of_user = self
             .service_cidrs
             .iter()
             .map(|&network| KnownService { network, seen: format!("--service-cidr {network}") });
         snapshot.services.splice(0..0, of_user);
-        let Some(path) = &self.kube_proxy_config else { return Ok(()) };
+        let Some(path) = &self.kube_proxy_config else { return Ok(None) };
         let found = parse(&read(path)?).with_context(|| shown(path))?;
-        apply(&found, path, snapshot);
-        Ok(())
+        Ok(apply(&found, path, snapshot))
     }
 
     /// The limit that the configuration sets, for whatever is a Service; `None`: it is not given, or sets none.
@@ -88,7 +88,7 @@ fn read(path: &Path) -> Result<String> {
 
 /// Where the kernel's table is readable, it is in force and the configuration is compared with it; else the
 /// configuration is the limit of the addresses that are known to be Services.
-fn apply(found: &Found, path: &Path, snapshot: &mut Snapshot) {
+fn apply(found: &Found, path: &Path, snapshot: &mut Snapshot) -> Option<IdleLimit> {
     let settings = &found.settings;
     let evidence = evidence(found, path);
     snapshot.kube_proxy = Some(evidence.clone());
@@ -109,9 +109,9 @@ fn apply(found: &Found, path: &Path, snapshot: &mut Snapshot) {
         }
     }
     if in_force {
-        return;
+        return None;
     }
-    let Some(limit) = limit(settings, snapshot.host.hz, evidence) else { return };
+    let limit = limit(settings, snapshot.host.hz, evidence)?;
     if snapshot.services.is_empty() {
         snapshot.gaps.push(Gap {
             source: "services".into(),
@@ -122,11 +122,12 @@ fn apply(found: &Found, path: &Path, snapshot: &mut Snapshot) {
             ),
             how: "--service-cidr, or run it where the program runs: its environment has *_SERVICE_HOST".into(),
         });
-        return;
+        return Some(limit);
     }
     let peers = snapshot.services.iter().map(|service| service.network).collect();
     let selector = Selector { peers, ..Selector::default() };
     snapshot.limits.push(IdleLimit { selector, ..limit });
+    None
 }
 
 /// In IPVS mode its timeout; else that of conntrack, where one is set.
@@ -159,12 +160,17 @@ fn evidence(found: &Found, path: &Path) -> Evidence {
             time(settings.tcp_timeout)
         ),
         (Mode::Iptables | Mode::Nftables, _) => match &settings.conntrack_established_written {
-            Some(written) => format!("conntrack.tcpEstablishedTimeout {written}"),
-            None => "no IPVS table".into(),
+            Some(written) => format!("no IPVS table; conntrack.tcpEstablishedTimeout {written}"),
+            None => format!(
+                "no IPVS table; conntrack forgets what it translates after {}, kube-proxy's default",
+                time(settings.conntrack_established)
+            ),
         },
     };
     let file = if is_stdin(path) { String::new() } else { format!(" ({})", path.display()) };
-    let detail = format!("{}{file}: mode {}, {what}", found.place, settings.mode.name());
+    let not_set = if settings.mode_is_set { "" } else { "not set, so " };
+    let mode = format!("{not_set}{}", settings.mode.name());
+    let detail = format!("{}{file}: mode {mode}, {what}", found.place);
     Evidence::new(EvidenceSource::ConfigFile, detail)
 }
 

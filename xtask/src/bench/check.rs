@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
-    measure::{self, Cost},
+    measure::{self, Bound, Cost, judged, megabytes},
     network::Network,
 };
 use crate::{
@@ -31,15 +31,6 @@ pub(crate) struct Args {
     /// How often to measure each; the best counts.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-}
-
-/// The bounds of a ratio.
-struct Bound {
-    of: &'static str,
-    to: &'static str,
-    /// Above this it is a failure.
-    most: f64,
-    goal: f64,
 }
 
 const FLOOR: &str = "bare dump with INFO";
@@ -176,21 +167,6 @@ fn report(works: &[Work<'_>], empty: Cost, args: &Args) -> Result<()> {
         bail!("missed: {}", missed.join(", "));
     }
     Ok(())
-}
-
-fn judged(ratio: f64, most: f64, goal: f64) -> &'static str {
-    if ratio <= goal {
-        "goal met"
-    } else if ratio <= most {
-        "met, goal missed"
-    } else {
-        "missed"
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
-fn megabytes(bytes: u64) -> f64 {
-    bytes as f64 / 1e6
 }
 
 /// What is measured, and the floor, built alike.

@@ -1,4 +1,4 @@
-//! CPU and memory of one program's run.
+//! CPU and memory of one program's run, and what a ratio of two is held to.
 
 use std::{
     process::{Command, Stdio},
@@ -34,4 +34,29 @@ pub(super) fn run(command: &mut Command, most: i32) -> Result<Cost> {
         _ => bail!("{shown}: {}", end.status),
     }
     Ok(Cost { cpu: end.rusage.utime + end.rusage.stime, peak: end.rusage.maxrss })
+}
+
+/// The bounds of a ratio.
+pub(super) struct Bound {
+    pub of: &'static str,
+    pub to: &'static str,
+    /// Above this it is a failure.
+    pub most: f64,
+    pub goal: f64,
+}
+
+/// How a ratio keeps to its bounds.
+pub(super) fn judged(ratio: f64, most: f64, goal: f64) -> &'static str {
+    if ratio <= goal {
+        "goal met"
+    } else if ratio <= most {
+        "met, goal missed"
+    } else {
+        "missed"
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+pub(super) fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
 }

@@ -1,11 +1,12 @@
 //! `cargo xtask bench`: CPU and memory against other tools, as ratios measured in one run.
 //!
-//! Read first: `check.rs` and `lab.rs`. `network.rs` makes what is measured, through `hold.rs`; `drain.rs` is the floor.
+//! Read first: `check.rs`, `lab.rs` and `logs.rs`. `network.rs` makes what is measured, through `hold.rs`; `drain.rs` is the floor.
 
 mod check;
 pub(crate) mod drain;
 pub(crate) mod hold;
 mod lab;
+pub(crate) mod logs;
 mod measure;
 mod network;
 
@@ -19,11 +20,14 @@ pub(crate) enum Bench {
     Check(check::Args),
     /// The lab's middlebox with 1,000,000 entries, and the incident on virtual time.
     Lab,
+    /// `stillopen logs` on large logs against `wc -l` and DuckDB.
+    Logs(logs::Args),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Check(args) => check::run(args),
         Bench::Lab => lab::run(),
+        Bench::Logs(args) => logs::run(args),
     }
 }

@@ -1,8 +1,9 @@
 //! The bytes of an `RTM_GETADDR` dump → addresses (`include/uapi/linux/if_addr.h`). Pure.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use crate::{
+    flow::ip,
     netlink::{Attributes, Block, NetlinkError, each_message},
     sock_diag::parse::ParsedBlock,
 };
@@ -40,13 +41,6 @@ pub(crate) fn take(block: &[u8], into: &mut Vec<IpAddr>) -> Result<Block, Netlin
     })
 }
 
-fn ip(bytes: &[u8]) -> Option<IpAddr> {
-    if let Ok(octets) = <[u8; 4]>::try_from(bytes) {
-        return Some(Ipv4Addr::from(octets).into());
-    }
-    <[u8; 16]>::try_from(bytes).ok().map(|octets| Ipv6Addr::from(octets).into())
-}
-
 /// Parses one received block of a dump of addresses.
 ///
 /// # Errors
@@ -59,6 +53,8 @@ pub fn parse_addresses(block: &[u8]) -> Result<ParsedBlock<IpAddr>, NetlinkError
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
     use crate::netlink::parse::tests::message;
 

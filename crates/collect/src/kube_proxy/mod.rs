@@ -60,6 +60,8 @@ impl Mode {
 pub struct KubeProxy {
     /// How Services work.
     pub mode: Mode,
+    /// Whether the mode is written, and not empty.
+    pub mode_is_set: bool,
     /// `ipvs.tcpTimeout` as it is written, where it is: `0s` is worth showing.
     pub tcp_timeout_written: Option<String>,
     /// How long IPVS keeps an idle established connection.
@@ -101,7 +103,7 @@ pub struct Found {
 #[derive(Debug, thiserror::Error)]
 pub enum KubeProxyError {
     /// Not YAML.
-    #[error("kube-proxy configuration: cannot read {part} as YAML: {source}")]
+    #[error("kube-proxy configuration: cannot read {part} as YAML")]
     Yaml {
         /// Which text.
         part: String,
@@ -237,6 +239,7 @@ fn settle(written: Written, place: &str) -> Result<KubeProxy, KubeProxyError> {
     let (tcp, fin) = (IPVS_KERNEL_TCP_TIMEOUT, IPVS_KERNEL_TCP_FIN_TIMEOUT);
     Ok(KubeProxy {
         mode,
+        mode_is_set: written.mode.is_some_and(|mode| !mode.is_empty()),
         tcp_timeout: keeps("ipvs.tcpTimeout", &written.tcp_timeout, tcp, tcp)?,
         tcp_fin_timeout: keeps("ipvs.tcpFinTimeout", &written.tcp_fin_timeout, fin, fin)?,
         conntrack_established: keeps(

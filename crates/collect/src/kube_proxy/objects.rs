@@ -8,6 +8,8 @@ const CONFIGURATION: &str = "KubeProxyConfiguration";
 /// Fields that people do not write. A program that wrote them wrote all in alphabetical order, `mode` too.
 const FIELDS_OF_A_PROGRAM: [&str; 4] =
     ["bindAddressHardFail", "configSyncPeriod", "detectLocal", "enableProfiling"];
+/// Fields that hold others.
+const SECTIONS: [&str; 5] = ["clientConnection", "conntrack", "iptables", "ipvs", "nftables"];
 /// A List in a List is the deepest that is looked into.
 const DEEPEST_LIST: usize = 2;
 
@@ -122,7 +124,13 @@ impl Seen {
         place: String,
     ) -> Result<(), KubeProxyError> {
         let by_a_program = FIELDS_OF_A_PROGRAM.iter().filter(|field| object.contains_key(**field));
-        let cut_off = by_a_program.count() >= 2 && object.keys().all(|key| key.as_str() < "mode");
+        let has_mode = object.contains_key("mode");
+        let in_order = by_a_program.count() >= 2 && object.keys().all(|key| key.as_str() < "mode");
+        // Nobody sets the one without the other; and a section without a field ends in the middle.
+        let ipvs_alone = object.get("ipvs").is_some_and(Value::is_object);
+        let open_section =
+            SECTIONS.iter().any(|name| object.get(*name).is_some_and(Value::is_null));
+        let cut_off = !has_mode && (in_order || ipvs_alone || open_section);
         if cut_off {
             return Err(KubeProxyError::CutOff { place });
         }

@@ -139,8 +139,16 @@ fn wherever_it_is_cut_off_it_is_no_other_configuration() {
     let alone = KUBEADM[start..].split("\n  kubeconfig").next().unwrap().replace("\n    ", "\n");
     reads(&alone, Mode::Ipvs, 900);
     let before_mode = &alone[..alone.find("\nmode:").unwrap()];
-    let error = parse(before_mode).unwrap_err();
-    assert!(matches!(error, KubeProxyError::CutOff { .. }), "{error}");
+    let by_hand = "kind: KubeProxyConfiguration\napiVersion: kubeproxy.config.k8s.io/v1alpha1\n";
+    for cut in [
+        before_mode.to_owned(),
+        format!("{by_hand}ipvs:\n  tcpTimeout: 350s\n"),
+        format!("{by_hand}clusterCIDR: 10.0.0.0/8\nconntrack:\n"),
+    ] {
+        let error = parse(&cut).unwrap_err();
+        assert!(matches!(error, KubeProxyError::CutOff { .. }), "{error}");
+    }
+    assert!(!reads(by_hand, Mode::Iptables, DAY_S).settings.mode_is_set);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Display};
 
 use stillopen_model::{Connection, Gap};
 
-use crate::{CollectError, process::read::Owners};
+use crate::{CollectError, netlink::NetlinkError, process::read::Owners};
 
 const AS_ROOT: &str = "run as root (sudo)";
 /// For a root that lacks it, in a container.
@@ -12,12 +12,46 @@ const WITH_PTRACE: &str = "needs CAP_SYS_PTRACE";
 
 /// What could not be read so far.
 #[derive(Debug, Default)]
-pub(super) struct Gaps {
+pub(crate) struct Gaps {
     all: Vec<Gap>,
     /// Names of the namespaces that could not be read, by what the kernel said.
     namespaces: BTreeMap<String, Vec<String>>,
     /// Whether root could have entered them.
     permission: bool,
+    /// Names of the namespaces whose tables could not be read, by which and what the kernel said.
+    tables: BTreeMap<(TableGap, String), Vec<String>>,
+    /// Whether root could have read them.
+    permission_for_tables: bool,
+}
+
+/// What of a namespace's tables could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum TableGap {
+    Ipvs,
+    IpvsTimeouts,
+    IpvsEntries,
+    Conntrack,
+    Rules,
+}
+
+impl TableGap {
+    fn source(self) -> &'static str {
+        match self {
+            Self::Ipvs | Self::IpvsTimeouts | Self::IpvsEntries => "ipvs",
+            Self::Conntrack => "conntrack",
+            Self::Rules => "nf_tables",
+        }
+    }
+
+    fn what(self) -> &'static str {
+        match self {
+            Self::Ipvs => "the virtual services",
+            Self::IpvsTimeouts => "the timeouts of IPVS",
+            Self::IpvsEntries => "the entries of IPVS",
+            Self::Conntrack => "the entries of connection tracking",
+            Self::Rules => "the rules of nf_tables",
+        }
+    }
 }
 
 /// What this process may see.
@@ -63,6 +97,23 @@ impl Gaps {
             other => other.to_string(),
         };
         self.namespaces.entry(cause).or_default().push(name.to_owned());
+    }
+
+    /// A table that could not be read. Where the caller may not, one line says so of all that it may not.
+    pub(crate) fn table(&mut self, gap: TableGap, namespace: &str, error: &NetlinkError) {
+        if gap == TableGap::Rules && error.is_permission() {
+            return;
+        }
+        let names = self.tables.entry((gap, error.to_string())).or_default();
+        self.permission_for_tables |= error.is_permission();
+        if !names.iter().any(|name| name == namespace) {
+            names.push(namespace.to_owned());
+        }
+    }
+
+    /// This host's kernel has no IP Virtual Server.
+    pub(super) fn no_ipvs(&mut self) {
+        self.push("ipvs", "this kernel has no ip_vs".to_owned(), "");
     }
 
     /// What the pass over the processes left open.
@@ -119,6 +170,17 @@ impl Gaps {
             );
             let how = if self.permission { AS_ROOT } else { "" };
             self.push("namespace", reason, how);
+        }
+        for ((gap, cause), names) in std::mem::take(&mut self.tables) {
+            let plural = if names.len() == 1 { "" } else { "s" };
+            let reason = format!(
+                "{} of {} network namespace{plural} can't be read ({cause}): {}",
+                gap.what(),
+                names.len(),
+                names.join(", ")
+            );
+            let how = if self.permission_for_tables { AS_ROOT } else { "run it again" };
+            self.push(gap.source(), reason, how);
         }
         self.all
     }

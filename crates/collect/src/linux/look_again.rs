@@ -62,7 +62,12 @@ impl Collected {
         self.cookies.retain(|_| still.next() == Some(true));
         let mut still = seen.iter().copied();
         self.snapshot.connections.retain(|_| still.next() == Some(true));
-        self.snapshot.gaps.append(&mut gaps.finish());
+        self.ask_tables(&mut gaps);
+        for gap in gaps.finish() {
+            if !self.snapshot.gaps.contains(&gap) {
+                self.snapshot.gaps.push(gap);
+            }
+        }
         Ok(())
     }
 }

@@ -1,7 +1,8 @@
-//! Netlink: the framing that `sock_diag` and `address` share, and the dump loop.
+//! Netlink: the framing that every source over it shares, the dump loop and the single question.
 
 pub(crate) mod parse;
 pub(crate) mod read;
+pub(crate) mod write;
 
 pub use parse::NetlinkError;
-pub(crate) use parse::{Attributes, Block, each_message, u32_at, u64_at};
+pub(crate) use parse::{Attributes, Block, each_message, exactly, u32_at, u64_at};

@@ -1,6 +1,6 @@
 //! Netlink framing (`include/uapi/linux/netlink.h`): bytes → messages → attributes. Pure.
 
-use std::io;
+use std::{io, time::Duration};
 
 /// `NLMSG_HDRLEN`
 pub(crate) const HEADER: usize = 16;
@@ -46,6 +46,25 @@ pub enum NetlinkError {
         /// The least length that it must have.
         need: usize,
     },
+    /// The dump was given up.
+    #[error("it takes more than {} s of CPU time", budget.as_secs())]
+    OverBudget {
+        /// What it may take.
+        budget: Duration,
+    },
+}
+
+impl NetlinkError {
+    /// Whether the kernel said that the caller may not.
+    pub(crate) fn is_permission(&self) -> bool {
+        let (Self::Io { cause, .. } | Self::Refused { cause }) = self else { return false };
+        cause.kind() == io::ErrorKind::PermissionDenied
+    }
+
+    /// Whether the kernel said that what was asked for is not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused { cause } if cause.kind() == io::ErrorKind::NotFound)
+    }
 }
 
 fn next_step(cause: &io::Error) -> &'static str {
@@ -149,8 +168,16 @@ fn short_attribute(got: usize, need: usize) -> NetlinkError {
 }
 
 /// `NLMSG_ALIGN` and `NLA_ALIGN`
-fn align4(length: usize) -> usize {
+pub(super) fn align4(length: usize) -> usize {
     length.saturating_add(3) & !3
+}
+
+/// The whole value of an attribute, where it has this length.
+pub(crate) fn exactly<const N: usize>(
+    what: &'static str,
+    value: &[u8],
+) -> Result<[u8; N], NetlinkError> {
+    value.try_into().map_err(|_| NetlinkError::Malformed { what, got: value.len(), need: N })
 }
 
 /// A native-endian u32 of a structure whose length has been checked.

@@ -1,6 +1,6 @@
-//! One dump over a netlink socket of the calling thread's network namespace.
+//! One request over a netlink socket of the calling thread's network namespace.
 
-use std::io;
+use std::{io, os::fd::OwnedFd};
 
 use rustix::{
     io::Errno,
@@ -14,8 +14,10 @@ use super::parse::{Block, HEADER, NetlinkError};
 
 /// A dump comes in blocks of 32 KiB at most (`netlink_recvmsg`), whatever the buffer.
 const BUFFER: usize = 64 * 1024;
+/// `NLM_F_REQUEST`
+const REQUEST: u16 = 0x1;
 /// `NLM_F_REQUEST | NLM_F_DUMP`
-const REQUEST_DUMP: u16 = 0x1 | 0x300;
+const REQUEST_DUMP: u16 = REQUEST | 0x300;
 /// A dump that the kernel could not give consistently is asked for again, this often.
 const REPEATS: usize = 2;
 
@@ -75,28 +77,12 @@ fn once(
     mut parse: impl FnMut(&[u8]) -> Result<Block, NetlinkError>,
 ) -> Result<Whole, NetlinkError> {
     // A socket of its own for each dump: nothing of an earlier one can be left in it.
-    let socket =
-        socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)
-            .map_err(failed("socket"))?;
-    // Without an address it goes to the kernel (netlink_sendmsg).
-    send(&socket, &framed(kind, request), SendFlags::empty()).map_err(failed("send"))?;
+    let socket = Socket::open(protocol)?;
+    socket.send(&framed(kind, REQUEST_DUMP, request))?;
     let mut whole = Whole::Yes;
     loop {
-        let length = match recv(&socket, &mut buffer.0[..], RecvFlags::TRUNC) {
-            Ok((_, length)) => length,
-            Err(Errno::INTR) => continue,
-            // The kernel had no room for a part of it.
-            Err(Errno::NOBUFS) => return Ok(Whole::No),
-            Err(error) => return Err(failed("recv")(error)),
-        };
-        let block = buffer.0.get(..length).ok_or(NetlinkError::Malformed {
-            what: "the receive buffer",
-            got: BUFFER,
-            need: length,
-        })?;
-        if block.is_empty() {
-            return Err(NetlinkError::Malformed { what: "a block", got: 0, need: HEADER });
-        }
+        // The kernel had no room for a part of it.
+        let Some(block) = received(&socket.0, buffer)? else { return Ok(Whole::No) };
         let said = parse(block)?;
         if said.interrupted {
             whole = Whole::No;
@@ -107,17 +93,84 @@ fn once(
     }
 }
 
+/// Asks `request` of `protocol`, which has one answer, and hands that to `parse`.
+pub(crate) fn ask<T>(
+    protocol: Option<Protocol>,
+    kind: u16,
+    request: &[u8],
+    buffer: &mut Buffer,
+    parse: impl FnOnce(&[u8]) -> Result<T, NetlinkError>,
+) -> Result<T, NetlinkError> {
+    Socket::open(protocol)?.ask(kind, request, buffer, parse)
+}
+
+/// A socket for questions with one answer each. It stays in the namespace that it was opened in, whichever
+/// thread uses it.
+#[derive(Debug)]
+pub(crate) struct Socket(OwnedFd);
+
+impl Socket {
+    /// In the calling thread's network namespace.
+    pub(crate) fn open(protocol: Option<Protocol>) -> Result<Self, NetlinkError> {
+        socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)
+            .map(Self)
+            .map_err(failed("socket"))
+    }
+
+    /// Asks `request` and hands the answer to `parse`.
+    pub(crate) fn ask<T>(
+        &self,
+        kind: u16,
+        request: &[u8],
+        buffer: &mut Buffer,
+        parse: impl FnOnce(&[u8]) -> Result<T, NetlinkError>,
+    ) -> Result<T, NetlinkError> {
+        self.send(&framed(kind, REQUEST, request))?;
+        let answer = received(&self.0, buffer)?;
+        parse(answer.ok_or_else(|| failed("recv")(Errno::NOBUFS))?)
+    }
+
+    /// Without an address it goes to the kernel (`netlink_sendmsg`).
+    fn send(&self, message: &[u8]) -> Result<(), NetlinkError> {
+        send(&self.0, message, SendFlags::empty()).map(|_| ()).map_err(failed("send"))
+    }
+}
+
+/// The next block; `None`: the kernel had no room for it.
+fn received<'a>(
+    socket: &OwnedFd,
+    buffer: &'a mut Buffer,
+) -> Result<Option<&'a [u8]>, NetlinkError> {
+    let length = loop {
+        match recv(socket, &mut buffer.0[..], RecvFlags::TRUNC) {
+            Ok((_, length)) => break length,
+            Err(Errno::INTR) => {}
+            Err(Errno::NOBUFS) => return Ok(None),
+            Err(error) => return Err(failed("recv")(error)),
+        }
+    };
+    let block = buffer.0.get(..length).ok_or(NetlinkError::Malformed {
+        what: "the receive buffer",
+        got: BUFFER,
+        need: length,
+    })?;
+    if block.is_empty() {
+        return Err(NetlinkError::Malformed { what: "a block", got: 0, need: HEADER });
+    }
+    Ok(Some(block))
+}
+
 fn failed(call: &'static str) -> impl FnOnce(Errno) -> NetlinkError {
     move |errno| NetlinkError::Io { call, cause: io::Error::from(errno) }
 }
 
 /// `struct nlmsghdr` and the request.
-fn framed(kind: u16, request: &[u8]) -> Vec<u8> {
+fn framed(kind: u16, flags: u16, request: &[u8]) -> Vec<u8> {
     let length = u32::try_from(HEADER + request.len()).unwrap_or(u32::MAX);
     let mut bytes = Vec::with_capacity(HEADER + request.len());
     bytes.extend(length.to_ne_bytes());
     bytes.extend(kind.to_ne_bytes());
-    bytes.extend(REQUEST_DUMP.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
     bytes.extend([0; 8]); // Sequence and port: the socket carries one request only.
     bytes.extend(request);
     bytes

@@ -124,11 +124,10 @@ pub(crate) fn list(which: &Namespaces) -> Result<Listed, CollectError> {
 
 /// Calls `read` in the namespace of `place`.
 pub(crate) fn visit<T: Send>(place: &Place, read: impl FnOnce() -> T + Send) -> io::Result<T> {
-    let Some(path) = &place.path else { return Ok(read()) };
-    let file = namespace_file(path)?;
-    if inode(&file)? != place.inode {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "it has gone"));
+    if place.path.is_none() {
+        return Ok(read());
     }
+    let file = open(place)?;
     // The thread ends in there: none that goes on is ever in another namespace than it started in.
     thread::scope(|scope| {
         let visitor = thread::Builder::new().spawn_scoped(scope, || {
@@ -137,6 +136,16 @@ pub(crate) fn visit<T: Send>(place: &Place, read: impl FnOnce() -> T + Send) -> 
         })?;
         visitor.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
+}
+
+/// Opens its file, if it is still the same namespace.
+pub(crate) fn open(place: &Place) -> io::Result<File> {
+    let file = namespace_file(place.path.as_deref().unwrap_or(OWN.as_ref()))?;
+    if inode(&file)? == place.inode {
+        Ok(file)
+    } else {
+        Err(io::Error::new(io::ErrorKind::NotFound, "it has gone"))
+    }
 }
 
 /// How a namespace that was asked for is shown, and its file.

@@ -79,6 +79,8 @@ pub(crate) fn boot(kernel: &Kernel, job: &Job, limit: Duration) -> Result<Boot, 
         .arg("-kernel")
         .arg(&kernel.image)
         .args(["-initrd", &inherited(&image), "-append", COMMAND_LINE])
+        // Ctrl-C is for this program; QEMU goes with it.
+        .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(complaints.try_clone().map_err(VmError::io("share", Path::new("a log")))?);

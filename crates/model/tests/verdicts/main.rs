@@ -436,11 +436,12 @@ fn a_user_timeout_can_make_one_lost_probe_kill() {
 }
 
 #[test]
-fn a_plan_is_predicted_and_leaves_alone_what_is_cut() {
+fn a_plan_is_predicted_and_what_is_cut_is_to_be_sent_again() {
     let snapshot = snapshot(vec![asked(100), asked(1000), asked(899)], vec![limit(900)]);
     let planned = plan(&snapshot, &diagnose(&snapshot));
-    assert_eq!(planned.len(), 1);
+    assert_eq!(planned.len(), 2);
     assert_eq!(planned[0].connections, [0, 2]);
+    assert_eq!((planned[1].remedy.name(), &planned[1].connections[..]), ("send_again", &[1][..]));
     let mut predicted = predict(&snapshot, &planned[0]).unwrap();
     assert!(predicted.all(|verdict| matches!(verdict, Verdict::Safe { .. })));
 }

@@ -1,8 +1,11 @@
 //! A table that was read is a witness: its entry, or that it has none, beats the arithmetic.
 
+use std::net::SocketAddr;
+
 use stillopen_model::{
-    Connection, ConntrackSettings, Entry, Finding, IdleLimit, Missing, Proof, State, TableId,
-    TableKind, TimerSlack, Verdict, Witness, diagnose,
+    Connection, ConntrackSettings, Entry, Finding, IdleLimit, Miss, Missing, OtherSide, Proof,
+    Remedy, Role, State, TableId, TableKind, TimerSlack, Verdict, Witness, diagnose, pair_ends,
+    plan, predict,
 };
 
 use super::{HZ, asked, at_risk, limit, one, s, snapshot, verdict, with_keepalive};
@@ -14,7 +17,7 @@ const NOT_PROVEN: Verdict = Verdict::Unknown { missing: Missing::Entry };
 const PEER_PROBES: Verdict = Verdict::Unknown { missing: Missing::PeerKeepalive };
 
 fn left(remaining_s: u64) -> Entry {
-    Entry::Present { remaining: s(remaining_s), translates_destination: true }
+    Entry::Present { remaining: s(remaining_s), translates_destination: true, other_side: None }
 }
 
 fn told(c: Connection, tables: &[(TableId, Entry)]) -> Connection {
@@ -73,7 +76,8 @@ fn what_a_table_says_is_the_verdict() {
 
 #[test]
 fn an_entry_that_only_rewrites_the_source_does_not_excuse_a_missing_one() {
-    let masqueraded = Entry::Present { remaining: s(86_300), translates_destination: false };
+    let masqueraded =
+        Entry::Present { remaining: s(86_300), translates_destination: false, other_side: None };
     let c = told(asked(100), &[(IPVS, Entry::Absent), (CONNTRACK, masqueraded)]);
     assert_eq!(verdict(c, limits()), NO_ENTRY);
 }
@@ -129,6 +133,31 @@ fn the_sooner_of_two_entries_decides() {
 }
 
 #[test]
+fn both_ends_at_the_sides_of_a_table_are_one_row() {
+    let pod: SocketAddr = "10.0.2.2:8080".parse().unwrap();
+    let mut client = asked(100);
+    let other_side = Some(OtherSide { local: pod, peer: client.local });
+    let remaining = s(870);
+    let entry = Entry::Present { remaining, translates_destination: true, other_side };
+    client.tables = [Witness { table: IPVS, entry }].into();
+    let mut server = with_keepalive(asked(30), "60/30/3");
+    (server.local, server.peer) = (pod, client.local);
+    (server.netns, server.role, server.owner) = (1, Role::Server, None);
+    server.timer_expires = Some(s(30).into());
+    let counters = server.counters.as_mut().unwrap();
+    (counters.last_data_recv, counters.last_data_sent) = (s(100).into(), s(100).into());
+    (counters.bytes_received, counters.bytes_acked) = (101, 0);
+    let mut both = snapshot(vec![client, server], limits());
+    both.connections[0].counters.as_mut().unwrap().last_data_recv = s(100).into();
+    assert_eq!(pair_ends(&mut both), 1);
+    let far = both.connections[0].far_end.as_deref().expect("the pod's end");
+    assert_eq!(far.netns, 1);
+    let diagnosis = diagnose(&both)[0];
+    assert!(matches!(diagnosis.verdict, Verdict::Safe { .. }), "{diagnosis:?}");
+    assert!(diagnosis.findings.contains(Finding::PeerKeepsAlive));
+}
+
+#[test]
 fn an_interval_that_equals_conntracks_timer_for_unacknowledged_data_is_a_race() {
     let settings = ConntrackSettings {
         established: s(86_400),
@@ -147,4 +176,31 @@ fn an_interval_that_equals_conntracks_timer_for_unacknowledged_data_is_a_race() 
         let findings = diagnose(&snapshot)[0].findings;
         assert_eq!(findings.contains(Finding::EqualsTimer), races, "{values}");
     }
+}
+
+#[test]
+fn where_the_next_packet_makes_the_entry_anew_a_client_that_probes_is_not_cut() {
+    let loose = || {
+        let meets = Some(Miss::Recreate);
+        vec![IdleLimit { table: Some(CONNTRACK), client_meets: meets, ..limit(60) }]
+    };
+    let absent = |c| told(c, &[(CONNTRACK, Entry::Absent)]);
+    assert_eq!(verdict(absent(asked(100)), loose()), NO_ENTRY);
+    let mut probing = with_keepalive(asked(100), "120/5/9");
+    probing.timer_expires = Some(s(20).into());
+    assert_eq!(verdict(absent(probing), loose()), at_risk(0), "until its probe");
+    // Turned on, keepalive probes at once.
+    let snapshot = snapshot(vec![absent(asked(100))], loose());
+    let planned = plan(&snapshot, &diagnose(&snapshot));
+    assert_eq!(planned[0].remedy.name(), "enable_keepalive");
+    let after: Vec<Verdict> = predict(&snapshot, &planned[0]).expect("a prediction").collect();
+    assert!(matches!(after[..], [Verdict::Safe { .. }]), "{after:?}");
+}
+
+#[test]
+fn behind_ipvs_what_is_cut_is_to_be_sent_again_with_keepalive() {
+    let snapshot = snapshot(vec![told(asked(1000), &[(IPVS, Entry::Absent)])], limits());
+    let planned = plan(&snapshot, &diagnose(&snapshot));
+    assert_eq!(planned[0].remedy, Remedy::SendAgain("60/30/3".parse().unwrap()));
+    assert!(predict(&snapshot, &planned[0]).is_none());
 }

@@ -18,6 +18,6 @@ pub struct KubeProxyArgs {
     pub kube_proxy_config: Option<PathBuf>,
     /// Addresses of this network are Services. Without it, those that the programs were told of are
     /// (*_SERVICE_HOST in their environment). Can be given more than once.
-    #[arg(long = "service-cidr", value_name = "CIDR", value_parser = input::cidr)]
+    #[arg(long = "service-cidr", value_name = "CIDR", value_parser = input::network)]
     pub service_cidrs: Vec<IpNet>,
 }

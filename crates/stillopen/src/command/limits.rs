@@ -18,14 +18,17 @@ use stillopen_model::{
 use super::check;
 use crate::{
     cli::LimitsArgs,
-    clock, config, input,
+    clock, config,
+    input::{self, quoted},
     report::{
+        json, last_line,
         table::{self, Column, Shrink},
         text, words,
     },
 };
 
 const SCHEMA: &str = "stillopen.limits/1";
+const CATALOGUE_SCHEMA: &str = "stillopen.catalogue/1";
 
 #[derive(Serialize)]
 struct Document<T> {
@@ -38,7 +41,7 @@ struct Document<T> {
 struct InForce<'a> {
     schema: &'static str,
     taken_at: &'a str,
-    limits: &'a [IdleLimit],
+    limits: Vec<json::LimitInFull<'a>>,
     namespaces: &'a [Namespace],
     kube_proxy: Option<&'a Evidence>,
     services: &'a [KnownService],
@@ -62,15 +65,15 @@ fn print_in_force(args: &LimitsArgs) -> Result<()> {
             let file = input::read_snapshot_file(path).with_context(context)?;
             Snapshot::from_json(&file).with_context(context)?
         }
-        None => read_host()?,
+        None => read_host(true)?,
     };
-    args.kube_proxy.apply(&mut snapshot)?;
+    let for_services = args.kube_proxy.apply(&mut snapshot)?;
     let mut stdout = io::stdout().lock();
     if args.json {
         let document = InForce {
             schema: SCHEMA,
             taken_at: &snapshot.taken_at,
-            limits: &snapshot.limits,
+            limits: json::limits(&snapshot),
             namespaces: &snapshot.namespaces,
             kube_proxy: snapshot.kube_proxy.as_ref(),
             services: &snapshot.services,
@@ -79,18 +82,19 @@ fn print_in_force(args: &LimitsArgs) -> Result<()> {
         };
         return print_json(&document);
     }
-    stdout.write_all(in_force(&snapshot, args.from.is_none()).as_bytes())?;
+    stdout.write_all(in_force(&snapshot, for_services.as_ref(), args).as_bytes())?;
     Ok(())
 }
 
-/// The host's tables and settings, and what is configured for it.
+/// The host's tables and settings, and what is configured for it; with `owners` also the Services that
+/// programs were told of.
 ///
 /// # Errors
 /// Neither can be read.
-pub(super) fn read_host() -> Result<Snapshot> {
+pub(super) fn read_host(owners: bool) -> Result<Snapshot> {
     let configured = config::read()?;
     let namespaces = check::default_namespaces();
-    let request = Request { namespaces, owners: true, filter: Filter::default() };
+    let request = Request { namespaces, owners, filter: Filter::default() };
     let taken_at = clock::now();
     let mut snapshot = match collect(&request, taken_at.clone()) {
         Ok(collected) => collected.snapshot,
@@ -103,15 +107,21 @@ pub(super) fn read_host() -> Result<Snapshot> {
     Ok(snapshot)
 }
 
-fn in_force(snapshot: &Snapshot, here: bool) -> String {
+/// `for_services`: what kube-proxy's configuration sets, where it is not known which addresses are Services.
+fn in_force(snapshot: &Snapshot, for_services: Option<&IdleLimit>, args: &LimitsArgs) -> String {
+    let here = args.from.is_none();
     let mut out = String::new();
     let answer = match snapshot.limits.len() {
+        0 if let Some(limit) = for_services => format!(
+            "Services are forgotten after {}; which addresses are Services is not known here.",
+            words::limit_time(limit.idle_timeout)
+        ),
         0 => "No idle limit is known here.".into(),
         1 => "1 idle limit is known here.".into(),
         n => format!("{} idle limits are known here.", words::count(n)),
     };
     let _ = writeln!(out, "{answer}");
-    if snapshot.limits.is_empty() && here {
+    if snapshot.limits.is_empty() && for_services.is_none() && here {
         out.push_str("Looked for: the tables of this kernel, and\n");
         for place in config::places() {
             let _ = writeln!(out, "  {}", place.display());
@@ -138,11 +148,22 @@ fn in_force(snapshot: &Snapshot, here: bool) -> String {
         let how = if gap.how.is_empty() { String::new() } else { format!(" ({})", gap.how) };
         out.push_str(&table::wrap(&format!("Not seen: {}{how}.", gap.reason), 2));
     }
-    out.push_str(if snapshot.limits.is_empty() {
-        "Those of known components:  stillopen limits --catalogue\n"
-    } else {
-        "Diagnose with them:  stillopen check\n"
-    });
+    let mut options = String::new();
+    let mut add = |option: &str, value: &str| {
+        options.extend([" ", option, " ", &quoted(value)]);
+    };
+    args.kube_proxy.repeated(&mut add);
+    if let Some(path) = &args.from {
+        add("--from", &path.to_string_lossy());
+    }
+    let (label, command) = match (snapshot.limits.is_empty(), for_services) {
+        (true, None) => ("Those of known components:", "stillopen limits --catalogue".into()),
+        (true, Some(_)) => {
+            ("Diagnose with it:", format!("stillopen check{options} --service-cidr 10.96.0.0/12"))
+        }
+        (false, _) => ("Diagnose with them:", format!("stillopen check{options}")),
+    };
+    out.push_str(&last_line(label, &command));
     out
 }
 
@@ -239,7 +260,7 @@ fn print_catalogue(wanted: &str, json: bool) -> Result<()> {
         );
     }
     if json {
-        return print_json(&Document { schema: SCHEMA, limits: &rows });
+        return print_json(&Document { schema: CATALOGUE_SCHEMA, limits: &rows });
     }
     let columns = [
         Column { head: "ID", shrink: Shrink::Never, right: false },

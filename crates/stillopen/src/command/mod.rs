@@ -5,3 +5,4 @@ pub(crate) mod check;
 pub(crate) mod findings;
 pub(crate) mod lab;
 pub(crate) mod limits;
+pub(crate) mod logs;

@@ -8,38 +8,53 @@ use super::{
     words,
 };
 
+/// Where the code to paste is.
+pub(super) const HOW_TO_SET_IT: &str = "How to, in your client:  stillopen advise --client list\n";
+
 /// What to do, with what it would lead to; the last line is a command. `listed`: the rows of the table.
 pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) {
+    let mut cut = report.counts.cut;
+    let mut how_to = false;
     for Proposal { planned, predicted } in &report.proposals {
-        // What else can be done stands below its finding.
-        let Remedy::EnableKeepalive(values) = planned.remedy else { continue };
-        let n = words::plural(planned.connections.len(), "connection");
-        let outcome = match predicted {
-            Some(after) if after.safe == after.connections => " (predicted: safe)".to_owned(),
-            Some(after) => format!(" (predicted: {} safe)", words::count(after.safe)),
-            None => String::new(),
-        };
-        let line = format!(
-            "Fix in the program, for {n} at risk{outcome}: on each socket {}.",
-            socket_options(values)
-        );
-        text.push_str(&wrap(&line, 4));
+        let n = planned.connections.len();
+        match planned.remedy {
+            Remedy::EnableKeepalive(values) => {
+                let outcome = match predicted {
+                    Some(after) if after.safe == after.connections => {
+                        " (predicted: safe)".to_owned()
+                    }
+                    Some(after) => format!(" (predicted: {} safe)", words::count(after.safe)),
+                    None => String::new(),
+                };
+                let is_cut =
+                    |row: &&u32| matches!(report.row(**row).1.verdict, Verdict::Cut { .. });
+                cut -= planned.connections.iter().filter(is_cut).count();
+                let line = format!(
+                    "Fix in the program, for {}{outcome}: on each socket {}.",
+                    words::plural(n, "connection"),
+                    socket_options(values)
+                );
+                text.push_str(&wrap(&line, 4));
+                how_to = true;
+            }
+            Remedy::SendAgain(values) => {
+                cut -= n;
+                let keepalive = format!("; on its new socket {}", socket_options(values));
+                text.push_str(&wrap(
+                    &not_revived(report, planned.connections.iter(), &keepalive),
+                    4,
+                ));
+                how_to = true;
+            }
+            // What else can be done stands below its finding.
+            Remedy::SendPayload | Remedy::CloseInProgram => {}
+        }
     }
-    if report.counts.cut > 0 {
-        let n = words::plural(report.counts.cut, "cut connection");
-        let proven = |&row: &u32| match report.row(row).1.verdict {
-            Verdict::Cut { proof } => proof == Proof::NoEntry,
-            _ => true,
-        };
-        let line = if report.rows.iter().all(proven) {
-            format!("No option revives {n}: end the request in the program and send it again.")
-        } else {
-            format!(
-                "If the limit is on their path, no option revives {n}: end the request in the program \
-                 and send it again."
-            )
-        };
-        text.push_str(&wrap(&line, 4));
+    if cut > 0 {
+        text.push_str(&wrap(&not_revived(report, report.rows.iter(), ""), 4));
+    }
+    if how_to {
+        text.push_str(HOW_TO_SET_IT);
     }
     let peer_may_probe = listed.iter().any(|&row| {
         let (c, d) = report.row(row);
@@ -63,8 +78,25 @@ pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) {
     text.push_str(&last_line(&label, &command));
 }
 
+/// What to do about those of `rows` that are cut.
+fn not_revived<'a>(
+    report: &Report<'_>,
+    rows: impl Iterator<Item = &'a u32>,
+    keepalive: &str,
+) -> String {
+    let proofs = rows.filter_map(|&row| match report.row(row).1.verdict {
+        Verdict::Cut { proof } => Some(proof),
+        _ => None,
+    });
+    let proofs: Vec<Proof> = proofs.collect();
+    let n = words::plural(proofs.len(), "cut connection");
+    let proven = proofs.iter().all(|&proof| proof == Proof::NoEntry);
+    let if_right = if proven { "No option" } else { "If the limit is on their path, no option" };
+    format!("{if_right} revives {n}: end the request in the program and send it again{keepalive}.")
+}
+
 /// A command to paste, after what it is for; below it where both are too wide for one line.
-pub(super) fn last_line(label: &str, command: &str) -> String {
+pub(crate) fn last_line(label: &str, command: &str) -> String {
     let fits = label.len() + command.len() + 2 <= WIDTH;
     format!("{label}{}{command}\n", if fits { "  " } else { "\n  " })
 }

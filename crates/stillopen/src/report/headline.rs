@@ -90,10 +90,12 @@ pub(super) fn services_headline(report: &Report<'_>) -> String {
 /// Who waits for an answer that cannot arrive, or will be lost.
 fn who_waits(report: &Report<'_>) -> String {
     let (mut in_vain, mut waiting, mut next) = (0, 0, None);
+    let mut before_probe = 0;
     for &row in &report.rows {
         let (c, d) = report.row(row);
         match d.verdict {
             Verdict::Cut { .. } if c.waiting() == Waiting::ForAnswer => in_vain += 1,
+            Verdict::AtRisk { .. } if words::is_absent(report.snapshot, c, d) => before_probe += 1,
             Verdict::AtRisk { cut_in } if c.waiting() == Waiting::ForAnswer => {
                 waiting += 1;
                 let expiry = words::limit(report.snapshot, d).map(|limit| limit.on_expiry);
@@ -103,7 +105,12 @@ fn who_waits(report: &Report<'_>) -> String {
             _ => {}
         }
     }
-    match (in_vain, waiting, next) {
+    let before_probe = match before_probe {
+        0 => String::new(),
+        1 => " 1 loses an answer that comes before its next probe.".into(),
+        n => format!(" {} lose answers that come before their next probes.", words::count(n)),
+    };
+    let waits = match (in_vain, waiting, next) {
         (0, _, None) => String::new(),
         (0, waiting, Some((cut_in, silent))) => {
             let whose = if waiting == 1 {
@@ -116,7 +123,8 @@ fn who_waits(report: &Report<'_>) -> String {
         }
         (1, ..) => " 1 client waits for an answer that cannot arrive.".into(),
         (n, ..) => format!(" {} wait for answers that cannot arrive.", words::plural(n, "client")),
-    }
+    };
+    waits + &before_probe
 }
 
 /// The answer where there is no row.

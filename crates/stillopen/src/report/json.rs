@@ -6,8 +6,8 @@ use std::{io, time::Duration};
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use stillopen_model::{
-    Connection, Diagnosis, Entry, Finding, FindingSet, Gap, Keepalive, KeepaliveValues, Pod,
-    Remedy, State, TableKind, Verdict, Waiting,
+    Connection, Diagnosis, Entry, Finding, FindingSet, Gap, IdleLimit, Keepalive, KeepaliveValues,
+    Pod, Remedy, Snapshot, State, TableId, TableKind, Verdict, Waiting,
 };
 
 use super::{Counts, LeftOut, Report, words};
@@ -34,7 +34,7 @@ impl Serialize for Document<'_> {
         document.serialize_field("taken_at", &snapshot.taken_at)?;
         document.serialize_field("summary", &report.counts)?;
         document.serialize_field("left_out", &report.left_out as &LeftOut)?;
-        document.serialize_field("limits", &snapshot.limits)?;
+        document.serialize_field("limits", &limits(snapshot))?;
         document.serialize_field("services", &snapshot.services)?;
         document.serialize_field("platforms", &snapshot.host.platforms)?;
         document.serialize_field("connections", &Rows(report))?;
@@ -43,6 +43,35 @@ impl Serialize for Document<'_> {
         document.serialize_field("gaps", &snapshot.gaps as &Vec<Gap>)?;
         document.end()
     }
+}
+
+/// The limits as the snapshot has them, but with the names of network namespaces.
+pub(crate) fn limits(snapshot: &Snapshot) -> Vec<LimitInFull<'_>> {
+    let table = |table: TableId| TableOf {
+        kind: table.kind,
+        netns: snapshot.namespace(table.netns).map_or("", |namespace| namespace.name.as_str()),
+    };
+    let limits = snapshot.limits.iter();
+    limits.map(|limit| LimitInFull { limit, table: limit.table.map(table) }).collect()
+}
+
+/// One element of `limits`.
+#[derive(Serialize)]
+pub(crate) struct LimitInFull<'a> {
+    #[serde(flatten, serialize_with = "without_table")]
+    limit: &'a IdleLimit,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    table: Option<TableOf<'a>>,
+}
+
+#[derive(Serialize)]
+struct TableOf<'a> {
+    kind: TableKind,
+    netns: &'a str,
+}
+
+fn without_table<S: Serializer>(limit: &IdleLimit, to: S) -> Result<S::Ok, S::Error> {
+    IdleLimit { table: None, ..limit.clone() }.serialize(to)
 }
 
 struct Rows<'a>(&'a Report<'a>);
@@ -258,7 +287,7 @@ fn advice(report: &Report<'_>) -> Vec<AdviceRow> {
                 remedy: remedy.name(),
                 connections: proposal.planned.connections.len(),
                 keepalive: match remedy {
-                    Remedy::EnableKeepalive(values) => Some(values),
+                    Remedy::EnableKeepalive(values) | Remedy::SendAgain(values) => Some(values),
                     Remedy::SendPayload | Remedy::CloseInProgram => None,
                 },
                 predicted: proposal.predicted,

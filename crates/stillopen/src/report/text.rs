@@ -13,7 +13,7 @@ use stillopen_model::{
 
 use super::{
     Report,
-    advice::{advice, socket_options},
+    advice::{HOW_TO_SET_IT, advice, socket_options},
     assumed,
     headline::{headline, nothing_to_report, services_headline},
     table::{self, Column, Shrink, lay_out, printable, wrap},
@@ -107,6 +107,7 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
     if n > 0 {
         let options = socket_options(DEFAULT_KEEPALIVE);
         text.push_str(&wrap(&format!("Fix in the program: on each socket {options}."), 4));
+        text.push_str(HOW_TO_SET_IT);
     }
     writeln!(
         text,
@@ -459,7 +460,7 @@ pub(crate) fn describe(limit: &IdleLimit) -> String {
 }
 
 /// `every peer`, `10.96.0.0/12`, `42 services`, `what its table holds`
-fn passed_by(limit: &IdleLimit) -> String {
+pub(crate) fn passed_by(limit: &IdleLimit) -> String {
     let Selector { peers, services, .. } = &limit.selector;
     let named: Vec<String> = peers
         .iter()

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use stillopen_model::{
-    Catalogue, Connection, Diagnosis, Entry, Finding, IdleLimit, Keepalive, KeepaliveTimes,
-    Missing, OnHost, Platform, Pod, Proof, Refresh, Seconds, Snapshot, State, TableId, Timer,
+    Catalogue, Connection, Diagnosis, Entry, Finding, IdleLimit, Keepalive, KeepaliveTimes, Miss,
+    Missing, OnHost, Platform, Pod, Proof, Refresh, Role, Seconds, Snapshot, State, TableId, Timer,
     Verdict, Waiting, human, probes_needed, probes_possible,
 };
 
@@ -57,9 +57,13 @@ pub(crate) fn verdict(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> Str
     match d.verdict {
         Verdict::Safe { margin: None } => "safe, ends on this host".into(),
         Verdict::Safe { margin: Some(margin) } => format!("safe by {}", human(margin)),
+        Verdict::AtRisk { .. } if is_absent(snapshot, c, d) => "no entry until it probes".into(),
         Verdict::AtRisk { cut_in } => cut_between(cut_in, limit(snapshot, d), c),
         Verdict::Cut { proof: Proof::NoEntry } => "CUT, no entry".into(),
         Verdict::Cut { proof: Proof::Inferred } => "CUT, inferred".into(),
+        Verdict::Unknown { missing: Missing::Entry } if c.state == State::CloseWait => {
+            "unknown: peer closed".into()
+        }
         Verdict::Unknown { missing } => format!("unknown: {}", missing_cell(missing)),
     }
 }
@@ -68,9 +72,9 @@ pub(crate) fn verdict(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> Str
 pub(crate) fn verdict_if_ipvs(verdict: Verdict, limit: &IdleLimit, c: &Connection) -> String {
     match verdict {
         Verdict::AtRisk { cut_in } => {
-            format!("unknown (IPVS: {})", cut_between(cut_in, Some(limit), c))
+            format!("if IPVS, {}", cut_between(cut_in, Some(limit), c))
         }
-        _ => "unknown (IPVS: cut)".into(),
+        _ => "if IPVS, cut".into(),
     }
 }
 
@@ -162,6 +166,12 @@ fn entry(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> Option<(String, 
     }
 }
 
+/// Whether the deciding limit's table has no entry of the connection.
+pub(crate) fn is_absent(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> bool {
+    let table = limit(snapshot, d).and_then(|limit| limit.table);
+    table.and_then(|table| c.entry_in(table)) == Some(Entry::Absent)
+}
+
 /// `IPVS table of host`
 fn table_name(snapshot: &Snapshot, table: TableId) -> String {
     let of = snapshot.namespace(table.netns).map(|namespace| namespace.name.as_str());
@@ -216,6 +226,16 @@ fn at_risk(snapshot: &Snapshot, c: &Connection, d: &Diagnosis, quiet: &str, time
             "quiet for {quiet}, the limit is {time}; the peer's window is closed, so keepalive does not run"
         );
     }
+    if let Some(table) = limit(snapshot, d).and_then(|limit| limit.table)
+        && is_absent(snapshot, c, d)
+    {
+        let values = c.keepalive.on_values().map(|values| values.to_string()).unwrap_or_default();
+        return format!(
+            "quiet for {quiet}; the {} has no entry for it any more: an answer that comes before the next \
+             probe of keepalive {values} is lost, and the probe makes the entry anew",
+            table_name(snapshot, table)
+        );
+    }
     if let Some((table, remaining)) = entry(snapshot, c, d) {
         let keepalive = match c.keepalive.on_values() {
             Some(values) => format!("keepalive {values} comes too late"),
@@ -238,7 +258,10 @@ fn at_risk(snapshot: &Snapshot, c: &Connection, d: &Diagnosis, quiet: &str, time
     }
     let room = match probes_possible(c) {
         Some(0) | None => String::new(),
-        Some(n) => format!("; the peer may have sent up to {n} probes, which leave no stamp here"),
+        Some(n) => format!(
+            "; the peer may have sent up to {}, which leave no stamp here",
+            plural(n as usize, "probe")
+        ),
     };
     format!("quiet for {quiet}, keepalive is off, the limit is {time}{room}")
 }
@@ -249,8 +272,13 @@ fn cut(snapshot: &Snapshot, c: &Connection, d: &Diagnosis, quiet: &str, time: &s
         && let Some(table) = limit.table
     {
         let table = table_name(snapshot, table);
+        let heals = if limit.client_meets == Some(Miss::Recreate) && c.role == Role::Client {
+            "; an answer that comes now is lost, and what this end sends makes the entry anew"
+        } else {
+            ""
+        };
         return format!(
-            "quiet for {quiet}; the {table} was read completely, twice, and has no entry for it"
+            "quiet for {quiet}; the {table} was read completely, twice, and has no entry for it{heals}"
         );
     }
     let timeout = limit.timeout_of(c);
@@ -313,6 +341,9 @@ fn unknown(c: &Connection, missing: Missing, quiet: &str, time: &str) -> String 
         Missing::Expiry => format!(
             "quiet for {quiet}, longer than {time}, and what the limit does then is not known"
         ),
+        Missing::Entry if c.state == State::CloseWait => {
+            "the peer has closed it, and the table has no entry for it any more".into()
+        }
         Missing::Entry => format!(
             "the table has no entry for it, though it was quiet for only {quiet} of {time}: the table was \
              flushed, or it takes another way"

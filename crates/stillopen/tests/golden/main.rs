@@ -27,7 +27,7 @@ const fn output(name: &'static str, args: &'static [&'static str], status: i32) 
 }
 
 /// Reports of `check`: their first line is the answer, their last one holds a command.
-const REPORTS: [Output; 18] = [
+const REPORTS: [Output; 21] = [
     output("laptop", &["check", "--from", "laptop.json"], 0),
     output("laptop_all", &["check", "--from", "laptop.json", "--all"], 0),
     output("laptop_limit", &["check", "--from", "laptop.json", "--limit", "aws-nat-gateway"], 1),
@@ -49,11 +49,98 @@ const REPORTS: [Output; 18] = [
     output("node", &["check", "--from", "node.json"], 1),
     output("node_all", &["check", "--from", "node.json", "--all"], 1),
     output("node_drift", &["check", "--from", "node.json", "--kube-proxy-config", "350s.yaml"], 1),
+    // Read on a real kernel with IPVS: collect's testdata tells how.
+    output("ipvs_840s", &["check", "--from", "ipvs_840s.json"], 1),
+    output("ipvs_overdue", &["check", "--from", "ipvs_overdue.json"], 1),
+    output("ipvs_expired", &["check", "--from", "ipvs_expired.json"], 1),
     output("nothing_left", &["check", "--from", "laptop.json", "--port", "9"], 0),
 ];
 
+/// Reports of `logs`, on the stories that its library is tested with.
+const LOGS: [Output; 5] = [
+    logs(
+        "logs_c21",
+        &[
+            "logs",
+            "--client",
+            "C21-aborted-after-five-minutes/client.log",
+            "--server",
+            "C21-aborted-after-five-minutes/server.log",
+            "--pattern",
+            r"server:^\w+ (?<time>\S+) \[\w+\] (?<event>\w+) request (?<id>\S+)$",
+        ],
+        0,
+    ),
+    logs(
+        "logs_c37",
+        &[
+            "logs",
+            "--client",
+            "C37-read-timer-of-the-sdk/client.log",
+            "--server",
+            "C37-read-timer-of-the-sdk/server.log",
+        ],
+        1,
+    ),
+    logs(
+        "logs_c39",
+        &[
+            "logs",
+            "--client",
+            "C39-function-behind-a-nat-gateway/client.log",
+            "--server",
+            "C39-function-behind-a-nat-gateway/server.log",
+            "--pattern",
+            r"server:^(?<time>\S+) (?<event>START|END) RequestId: (?<id>\S+)",
+        ],
+        1,
+    ),
+    logs("logs_server_alone", &["logs", "--server", "one-side-server-duplicates/server.log"], 0),
+    logs("logs_client_alone", &["logs", "--client", "one-side-client-never-ended/client.log"], 0),
+];
+
+const fn logs(name: &'static str, args: &'static [&'static str], status: i32) -> Output {
+    Output { name, folder: "../../../logs/tests/stories", args, status }
+}
+
+/// What `advise` says, held to the same.
+const ADVICE: [Output; 13] = [
+    output("advise_nat", &["advise", "--limit", "aws-nat-gateway", "--connections", "50000"], 0),
+    output(
+        "advise_mixed",
+        &["advise", "--limit", "aws-alb", "--limit", "kubernetes-ipvs@10.96.0.0/12"],
+        0,
+    ),
+    output("advise_payload_only", &["advise", "--limit", "aws-alb"], 0),
+    output("advise_disputed", &["advise", "--limit", "docker-desktop-vpnkit"], 0),
+    output("advise_impossible", &["advise", "--limit", "1s"], 0),
+    output("advise_too_late", &["advise", "--limit", "350s", "--keepalive", "7200/75/9"], 1),
+    output("advise_useless", &["advise", "--limit", "aws-alb", "--keepalive", "10/5/3"], 1),
+    output("advise_thin", &["advise", "--limit", "350s", "--keepalive", "300/75/9"], 0),
+    output("advise_httpx", &["advise", "--limit", "900s", "--client", "httpx"], 0),
+    output("advise_httpx_useless", &["advise", "--limit", "aws-alb", "--client", "httpx"], 0),
+    output(
+        "advise_httpx_all_the_same",
+        &["advise", "--limit", "aws-alb", "--client", "httpx", "--keepalive", "60/30/3"],
+        1,
+    ),
+    output(
+        "advise_httpx_thin",
+        &["advise", "--limit", "350s", "--client", "httpx", "--keepalive", "300/75/9"],
+        0,
+    ),
+    output("advise_undici", &["advise", "--limit", "aws-nat-gateway", "--client", "undici"], 0),
+];
+
+/// What `advise` says without a limit: this host's tables and what it may read of them are part of it, so it
+/// is not kept.
+const ADVICE_HERE: [Output; 2] = [
+    output("advise", &["advise"], 0),
+    Output { name: "advise_configured", folder: "configured", args: &["advise"], status: 0 },
+];
+
 /// The other outputs.
-const REFERENCE: [Output; 12] = [
+const REFERENCE: [Output; 15] = [
     output("limits", &["limits", "--from", "laptop.json"], 0),
     output("limits_node", &["limits", "--from", "node.json"], 0),
     output(
@@ -68,7 +155,10 @@ const REFERENCE: [Output; 12] = [
     output("finding", &["findings", "armed_but_off"], 0),
     output("help", &["--help"], 0),
     output("check_help", &["check", "--help"], 0),
+    output("advise_clients", &["advise", "--client", "list"], 0),
+    output("advise_help", &["advise", "--help"], 0),
     output("limits_help", &["limits", "--help"], 0),
+    output("logs_help", &["logs", "--help"], 0),
     output("findings_help", &["findings", "--help"], 0),
 ];
 
@@ -125,6 +215,12 @@ fn hold_all(outputs: &[Output]) {
 #[test]
 fn reports_are_as_kept() {
     hold_all(&REPORTS);
+    hold_all(&LOGS);
+}
+
+#[test]
+fn advice_is_as_kept() {
+    hold_all(&ADVICE);
 }
 
 #[test]
@@ -134,7 +230,7 @@ fn references_are_as_kept() {
 
 #[test]
 fn no_line_is_wider_than_100_columns() {
-    for output in REPORTS.iter().chain(&REFERENCE) {
+    for output in REPORTS.iter().chain(&ADVICE).chain(&ADVICE_HERE).chain(&LOGS).chain(&REFERENCE) {
         for line in run(output).lines() {
             assert!(line.chars().count() <= WIDTH, "{}: {line}", output.name);
         }
@@ -143,20 +239,78 @@ fn no_line_is_wider_than_100_columns() {
 
 #[test]
 fn a_report_starts_with_the_answer_and_ends_with_a_command() {
-    for output in &REPORTS {
+    for output in REPORTS.iter().chain(&LOGS) {
         let text = run(output);
         let first = text.lines().next().expect("it says something");
-        let answers = first.contains("connection") || first.contains("request");
+        let answers = ["connection", "answer", "request"].iter().any(|word| first.contains(word));
         assert!(answers, "{}: {first}", output.name);
         let last = text.lines().last().expect("it says something");
         assert!(last.contains("stillopen "), "{}: {last}", output.name);
     }
 }
 
+#[test]
+fn advice_starts_with_the_answer_and_ends_with_a_command() {
+    for output in ADVICE.iter().chain(&ADVICE_HERE) {
+        let text = run(output);
+        let first = text.lines().next().expect("it says something");
+        let judged = ["keepalive", "is too late", "in time", "is fine", "Measure first"];
+        assert!(judged.iter().any(|words| first.contains(words)), "{}: {first}", output.name);
+        let last = text.lines().last().expect("it says something");
+        assert!(last.contains("stillopen "), "{}: {last}", output.name);
+    }
+}
+
+/// The fields of an object, and whether `docs/json.md` has each.
+fn documented_fields(object: &serde_json::Value) -> Vec<&str> {
+    let page = include_str!("../../../../docs/json.md");
+    let fields: Vec<&str> = object.as_object().expect("an object").keys().map(|k| &**k).collect();
+    for field in &fields {
+        assert!(page.contains(&format!("`{field}`")), "docs/json.md does not say what {field} is");
+    }
+    fields
+}
+
+#[test]
+fn the_json_of_advice_is_as_documented() {
+    let json = |args: &'static [&'static str], status| -> serde_json::Value {
+        serde_json::from_str(&run(&output("advise_json", args, status))).expect("it writes JSON")
+    };
+    let advice = json(
+        &["advise", "--limit", "aws-alb", "--limit", "350s", "--client", "undici", "--json"],
+        0,
+    );
+    documented_fields(&advice);
+    for part in [&advice["limits"][0], &advice["cost"], &advice["beware"][0], &advice["cures"][0]] {
+        documented_fields(part);
+    }
+    documented_fields(&advice["client"]);
+    assert_eq!(advice["schema"], "stillopen.advise/1");
+    assert_eq!(advice["judgement"], "useless");
+    assert_eq!(advice["keepalive"]["idle_s"], 60);
+    assert_eq!(advice["client"]["in_force"]["interval_s"], 1);
+
+    let late = json(&["advise", "--limit", "350s", "--keepalive", "7200/75/9", "--json"], 1);
+    assert_eq!((&late["judgement"], &late["given"]), (&"too_late".into(), &true.into()));
+    assert_eq!(late["better"]["idle_s"], 60);
+    assert_eq!(late["dead_peer_after_s"], 7200 + 75 * 9);
+    assert_eq!(late["better"]["dead_peer_after_s"], 60 + 30 * 3);
+    assert!(late["better"]["cost"]["bytes_per_day"] != late["cost"]["bytes_per_day"]);
+    documented_fields(&late["better"]);
+
+    let impossible = json(&["advise", "--limit", "1s", "--json"], 0);
+    assert!(impossible["keepalive"].is_null());
+    assert_eq!(impossible["limits"][0]["judgement"], "too_late");
+
+    let clients = json(&["advise", "--client", "list", "--json"], 0);
+    assert_eq!(clients["schema"], "stillopen.advise-clients/1");
+    documented_fields(&clients["clients"][0]);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn the_last_command_of_a_report_is_one_that_runs() {
-    for output in &REPORTS {
+    for output in REPORTS.iter().chain(&ADVICE).chain(&LOGS) {
         let text = run(output);
         let last = text.lines().last().expect("it says something");
         let (_, command) = last.split_once("stillopen ").expect("it holds a command");

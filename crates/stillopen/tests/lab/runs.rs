@@ -174,3 +174,52 @@ fn a_device_without_an_end_is_no_input() {
         assert!(stderr.contains("/dev/zero"), "{stderr}");
     }
 }
+
+#[test]
+fn the_logs_of_the_incident_say_what_was_lost_and_why() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let run = json(&["--out", folder.path().to_str().unwrap()]);
+    let (job, agent, csv, svg) =
+        (path("job.log"), path("agent.log"), path("lost.csv"), path("lost.svg"));
+    let logs = ["logs", "--client", &job, "--server", &agent, "--csv", &csv, "--svg", &svg];
+
+    let (status, stdout, stderr) = output(&[&logs[..], &["--json"]].concat());
+    assert_eq!((status, stderr.as_str()), (1, ""));
+    let said: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(
+        (&said["schema"], &said["class"]),
+        (&"stillopen.logs/1".into(), &"idle_limit".into())
+    );
+    for (field, of_run) in
+        [("matched", "attempts"), ("sent", "attempts"), ("received", "answered"), ("lost", "lost")]
+    {
+        assert_eq!(said[field], run[of_run], "{field}");
+    }
+    assert_eq!(
+        (&said["limit"]["best_s"], &said["client_timer_s"]),
+        (&900.0.into(), &3600.0.into())
+    );
+    assert_eq!((&said["limit"]["contradictions"], &said["unreadable"]), (&0.into(), &0.into()));
+    assert!(said["skew_s"].as_f64().unwrap().abs() < 0.01);
+    let lost = said["lost_requests"].as_array().unwrap();
+    for request in lost {
+        assert!(request["id"].is_string() && request["sent_at"].is_string(), "{request}");
+        assert!(request["silent_s"].as_f64().unwrap() >= 900.0, "{request}");
+        assert!(request["server_took_s"].is_f64(), "{request}");
+    }
+    assert!(said["candidates"].as_array().unwrap().contains(&"kubernetes-ipvs".into()));
+
+    let csv = std::fs::read_to_string(&csv).unwrap();
+    assert_eq!(csv.lines().count(), lost.len() + 1);
+    let svg = std::fs::read_to_string(&svg).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("limit 900s"));
+
+    let (status, stdout, _) = output(&logs);
+    assert_eq!(status, 1);
+    assert!(stdout.contains("the cut is at 900s"), "{stdout}");
+    for line in stdout.lines() {
+        // The folder of the test is the machine's.
+        assert!(line.chars().count() <= 100 || line.contains(&job), "{line}");
+    }
+}

@@ -1,5 +1,7 @@
 //! What follows from the limits: the values, what they are worth under each, and what they cost.
 
+use std::time::Duration;
+
 use stillopen_model::{
     Cost, Gap, IdleLimit, Judgement, KeepaliveValues, KernelHz, judge, keepalive_under, tightest,
 };
@@ -8,6 +10,10 @@ use super::{Gathered, Source};
 
 /// The values may be set on any host: its kernel's timers are taken to be the latest of the usual ones.
 pub(super) const HZ: KernelHz = KernelHz::Foreign;
+
+/// Where even these are too late, all are.
+const SHORTEST: KeepaliveValues =
+    KeepaliveValues { idle: Duration::from_secs(1), interval: Duration::from_secs(1), count: 3 };
 
 /// Everything that is printed.
 pub(super) struct Assessment {
@@ -63,9 +69,9 @@ impl Assessment {
         self.source != Source::Catalogue
     }
 
-    /// Each limit with what the values are worth under it.
+    /// Each limit with what the values are worth under it; without values the shortest that there are.
     pub(super) fn judged(&self) -> impl Iterator<Item = Judged<'_>> {
-        self.values.into_iter().flat_map(|values| judged(&self.limits, values))
+        judged(&self.limits, self.values.unwrap_or(SHORTEST))
     }
 
     /// The first limit under which the values are worth this.
@@ -100,4 +106,14 @@ pub(super) fn judged(
         let lost_probes_survived = survived.filter(|_| judgement != Judgement::Useless);
         Judged { limit, judgement, lost_probes_survived }
     })
+}
+
+/// The longest time from the last packet to the next probe, in whole seconds.
+pub(super) fn next_probe_within(values: KeepaliveValues) -> Duration {
+    round_up(values.latest_refresh(HZ))
+}
+
+/// In whole seconds.
+pub(super) fn round_up(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0))
 }

@@ -7,7 +7,7 @@ use stillopen_model::{Cost, Gap, Judgement, KeepaliveValues, PROBE_BYTES_IPV4};
 
 use super::{
     Setting, Source,
-    assess::{Assessment, Judged},
+    assess::{Assessment, Judged, judged, next_probe_within},
     notes::{self, Note},
 };
 use crate::clients::{self, Client};
@@ -20,8 +20,9 @@ struct Document<'a> {
     keepalive: Option<KeepaliveValues>,
     given: bool,
     judgement: Option<Judgement>,
-    better: Option<KeepaliveValues>,
+    better: Option<Better>,
     decided_by: Option<&'a str>,
+    next_probe_within_s: Option<u64>,
     dead_peer_after_s: Option<u64>,
     cost: Option<CostOf>,
     beware: Vec<Note>,
@@ -38,6 +39,19 @@ struct Limit<'a> {
     idle_timeout_s: f64,
     judgement: Judgement,
     lost_probes_survived: Option<u32>,
+}
+
+/// What is advised in the place of the given values, with the figures that the document has of those.
+#[derive(Serialize)]
+struct Better {
+    #[serde(flatten)]
+    keepalive: KeepaliveValues,
+    judgement: Option<Judgement>,
+    lost_probes_survived: Option<u32>,
+    next_probe_within_s: u64,
+    dead_peer_after_s: u64,
+    cost: CostOf,
+    beware: Vec<Note>,
 }
 
 #[derive(Serialize)]
@@ -90,16 +104,18 @@ pub(super) fn write(
             keepalive: assessment.values,
             given: assessment.given,
             judgement: judgement.filter(|_| assessment.is_of_a_path()),
-            better: assessment.better,
+            better: assessment.better.map(|values| Better::new(assessment, values)),
             decided_by: assessment.tightest().map(|limit| limit.id.as_str()),
+            next_probe_within_s: assessment
+                .values
+                .map(|values| next_probe_within(values).as_secs()),
             dead_peer_after_s: after.map(|after| after.as_secs()),
-            cost: assessment.values.map(|values| CostOf {
-                cost: assessment.cost(values),
-                bytes_per_packet: PROBE_BYTES_IPV4,
-            }),
+            cost: assessment.values.map(|values| CostOf::new(assessment, values)),
             beware: assessment
                 .values
-                .map(|values| notes::beware(assessment, values))
+                .map(|values| {
+                    notes::beware(assessment, values).into_iter().chain(notes::general()).collect()
+                })
                 .unwrap_or_default(),
             cures: notes::cures(assessment),
             gaps: &assessment.gaps,
@@ -111,6 +127,28 @@ pub(super) fn write(
 pub(super) fn write_clients(to: &mut impl Write) -> io::Result<()> {
     let clients = clients::all().iter().map(AboutClient::new).collect();
     line(to, &Clients { schema: "stillopen.advise-clients/1", clients })
+}
+
+impl Better {
+    fn new(assessment: &Assessment, keepalive: KeepaliveValues) -> Self {
+        let decisive = assessment.tightest().map(std::slice::from_ref).unwrap_or_default();
+        let survived = judged(decisive, keepalive).next();
+        Self {
+            keepalive,
+            judgement: judged(assessment.limits(), keepalive).map(|judged| judged.judgement).max(),
+            lost_probes_survived: survived.and_then(|judged| judged.lost_probes_survived),
+            next_probe_within_s: next_probe_within(keepalive).as_secs(),
+            dead_peer_after_s: keepalive.dead_peer_after().as_secs(),
+            cost: CostOf::new(assessment, keepalive),
+            beware: notes::for_values(assessment, keepalive),
+        }
+    }
+}
+
+impl CostOf {
+    fn new(assessment: &Assessment, values: KeepaliveValues) -> Self {
+        Self { cost: assessment.cost(values), bytes_per_packet: PROBE_BYTES_IPV4 }
+    }
 }
 
 impl<'a> Limit<'a> {

@@ -10,10 +10,11 @@ mod text;
 use std::{
     io::{self, Write as _},
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::{Result, bail};
-use stillopen_model::{Catalogue, Gap, IdleLimit, Judgement, KeepaliveValues, KernelHz};
+use stillopen_model::{Catalogue, Gap, IdleLimit, Judgement, KeepaliveValues, KernelHz, TableKind};
 
 use self::assess::{Assessment, judged};
 use crate::{
@@ -22,10 +23,13 @@ use crate::{
     input::quoted,
 };
 
+/// Limits that are all as long as that say nothing about a path: the catalogue says more.
+const LONG: Duration = Duration::from_secs(86_400);
+
 /// What `--client` takes to list them.
 const LIST: &str = "list";
 
-/// Status 0; 1 where the values that were given can't keep a connection open.
+/// Status 0; 1 where the values that were given can't keep a connection open under one of the limits.
 pub(crate) fn run(args: &AdviseArgs) -> Result<ExitCode> {
     let mut stdout = io::stdout().lock();
     let client = match args.client.as_deref() {
@@ -62,7 +66,7 @@ pub(crate) fn run(args: &AdviseArgs) -> Result<ExitCode> {
 enum Source {
     /// `--limit`, `--kube-proxy-config`
     CommandLine,
-    /// The tables of this host's kernel, and `stillopen.toml`.
+    /// `stillopen.toml`, and the IPVS tables of this host's kernel.
     Host,
     /// Nothing is known of this path: all of the catalogue, to compare with.
     Catalogue,
@@ -83,13 +87,20 @@ fn gather(args: &AdviseArgs) -> Result<Gathered> {
     if !limits.is_empty() {
         return Ok(Gathered { limits, source: Source::CommandLine, gaps: Vec::new() });
     }
-    let here = super::limits::read_host()?;
-    if !here.limits.is_empty() {
-        return Ok(Gathered { limits: here.limits, source: Source::Host, gaps: here.gaps });
+    let here = super::limits::read_host(false)?;
+    let limits: Vec<IdleLimit> = here.limits.into_iter().filter(advised_for).collect();
+    if limits.iter().any(|limit| limit.idle_timeout < LONG) {
+        return Ok(Gathered { limits, source: Source::Host, gaps: here.gaps });
     }
     let rows = Catalogue::builtin().rows().iter();
     let limits = rows.filter_map(|row| row.to_limit().ok()).collect();
     Ok(Gathered { limits, source: Source::Catalogue, gaps: Vec::new() })
+}
+
+/// Whether a limit of this host says something about the connections of its programs: a conntrack table may be
+/// that of any router's network namespace.
+fn advised_for(limit: &IdleLimit) -> bool {
+    limit.table.is_none_or(|table| table.kind == TableKind::Ipvs)
 }
 
 /// A client with the values that it is to set.
@@ -140,4 +151,24 @@ fn repeat(args: &AdviseArgs) -> Repeat {
 struct Repeat {
     limits: String,
     keepalive: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use stillopen_model::{Evidence, EvidenceSource, TableId};
+
+    use super::*;
+
+    #[test]
+    fn a_conntrack_table_of_some_namespace_is_not_advised_for() {
+        let limit = |table| {
+            let evidence = Evidence::new(EvidenceSource::Kernel, "test".into());
+            let limit = IdleLimit::new("x".into(), String::new(), Duration::from_secs(6), evidence);
+            IdleLimit { table, ..limit }
+        };
+        let of = |kind| limit(Some(TableId { netns: 0, kind }));
+        assert!(advised_for(&limit(None)));
+        assert!(advised_for(&of(TableKind::Ipvs)));
+        assert!(!advised_for(&of(TableKind::Conntrack)));
+    }
 }

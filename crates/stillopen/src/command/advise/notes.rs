@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use stillopen_model::{Judgement, KeepaliveValues, equal_timers, human};
+use stillopen_model::{
+    EqualsTimer, EvidenceSource, IdleLimit, Judgement, KeepaliveValues, equal_timers, human,
+};
 
-use super::assess::{Assessment, HZ};
+use super::assess::{Assessment, HZ, judged, round_up};
 use crate::report::{table::printable, words};
 
 /// A sentence with the name that it has in the JSON output.
@@ -15,11 +17,17 @@ pub(super) struct Note {
     pub(super) text: String,
 }
 
+impl From<(&'static str, &str)> for Note {
+    fn from((id, text): (&'static str, &str)) -> Self {
+        Self { id, text: text.to_owned() }
+    }
+}
+
 /// A dead peer should not be declared in less: a busy host or a short outage is silent for as long.
 const SHORTEST_DETECTION: Duration = Duration::from_secs(30);
 
 /// What holds for any values.
-const ALWAYS: [(&str, &str); 7] = [
+const ALWAYS: [(&str, &str); 3] = [
     (
         "sysctl_alone",
         "The sysctls tcp_keepalive_* do nothing alone: they are the values of sockets that set SO_KEEPALIVE \
@@ -35,6 +43,10 @@ const ALWAYS: [(&str, &str); 7] = [
         "While data that was sent is unacknowledged, keepalive does not run: a peer that dies then is \
          noticed by TCP_USER_TIMEOUT, without it after 924 to 939 s.",
     ),
+];
+
+/// What holds for any values, and for few programs.
+const GENERAL: [(&str, &str); 4] = [
     (
         "own_liveness",
         "Leave out protocols with a liveness of their own (BGP, SSH's ServerAliveInterval, AMQP \
@@ -66,59 +78,115 @@ const CURES: [(&str, &str); 6] = [
     ("proxy_timer", "Raise the proxy's own timer above the longest silence."),
 ];
 
-/// What to beware of with these values under these limits.
+/// What to beware of with these values under these limits, the most relevant first.
 pub(super) fn beware(assessment: &Assessment, values: KeepaliveValues) -> Vec<Note> {
-    let mut notes = of_values(assessment, values);
-    notes.push(user_timeout(values));
-    notes.extend(ALWAYS.map(|(id, text)| Note { id, text: text.to_owned() }));
+    let mut notes = for_values(assessment, values);
+    notes.extend(ALWAYS.map(Note::from));
     notes
 }
 
-/// What is wrong with the values themselves, besides being too late.
+/// What holds for any values, and for few programs.
+pub(super) fn general() -> impl Iterator<Item = Note> {
+    GENERAL.map(Note::from).into_iter()
+}
+
+/// What depends on the values, the most relevant first.
+pub(super) fn for_values(assessment: &Assessment, values: KeepaliveValues) -> Vec<Note> {
+    let mut notes = equalities(assessment, values);
+    notes.extend(thin(assessment, values));
+    notes.push(user_timeout(values));
+    notes.extend(short_detection(values));
+    notes.extend(half_closed(assessment, values));
+    notes
+}
+
+/// What is wrong with the values themselves, besides being too late or thin.
 pub(super) fn of_values(assessment: &Assessment, values: KeepaliveValues) -> Vec<Note> {
-    let mut notes = Vec::new();
-    let limits = if assessment.is_of_a_path() { assessment.limits() } else { &[] };
-    for timer in equal_timers(values, limits) {
+    let mut notes = equalities(assessment, values);
+    notes.extend(short_detection(values));
+    notes.extend(half_closed(assessment, values));
+    notes
+}
+
+/// The limits of the path.
+fn of_path(assessment: &Assessment) -> &[IdleLimit] {
+    if assessment.is_of_a_path() { assessment.limits() } else { &[] }
+}
+
+fn equalities(assessment: &Assessment, values: KeepaliveValues) -> Vec<Note> {
+    let note = |timer: EqualsTimer| {
         let time = words::limit_time(timer.time);
         let whose = if timer.time == Duration::from_secs(300) {
             " (conntrack's for unacknowledged data, among others)"
         } else {
             ""
         };
-        notes.push(Note {
+        Note {
             id: "equals_timer",
             text: format!(
                 "The {} of {time} equals a timer{whose}: which comes first is a race.",
                 timer.which
             ),
-        });
-    }
-    if values.dead_peer_after() < SHORTEST_DETECTION {
-        notes.push(Note {
-            id: "short_detection",
-            text: format!(
-                "A silence of {} is taken for a dead peer: a busy host or a short outage ends good \
-                 connections so. Stay above {}.",
-                human(values.dead_peer_after()),
-                words::limit_time(SHORTEST_DETECTION)
-            ),
-        });
-    }
-    for limit in limits {
-        let after = [limit.client_closed, limit.server_closed].into_iter().flatten().min();
-        if let Some(after) = after.filter(|after| values.latest_refresh(HZ) >= *after) {
-            notes.push(Note {
-                id: "half_closed",
-                text: format!(
-                    "Once one end has closed its direction, {} forgets after {}: these values are too \
-                     late for that.",
-                    printable(&limit.id),
-                    words::limit_time(after)
-                ),
-            });
         }
+    };
+    equal_timers(values, of_path(assessment)).map(note).collect()
+}
+
+/// Of the first limit that leaves no room for a lost probe.
+fn thin(assessment: &Assessment, values: KeepaliveValues) -> Option<Note> {
+    let mut all = judged(of_path(assessment), values);
+    let limit = all.find(|judged| judged.judgement == Judgement::ThinMargin)?.limit;
+    let text = if values.count == 1 {
+        "A count of 1 ends the connection when one probe is lost.".to_owned()
+    } else {
+        let second = values.latest_refresh(HZ) + values.interval + HZ.slack(values.interval);
+        format!(
+            "One lost probe is too many under {}: the one after it may come {} after the last packet.",
+            name(limit),
+            human(round_up(second))
+        )
+    };
+    Some(Note { id: "thin_margin", text })
+}
+
+fn short_detection(values: KeepaliveValues) -> Option<Note> {
+    let after = values.dead_peer_after();
+    (after < SHORTEST_DETECTION).then(|| Note {
+        id: "short_detection",
+        text: format!(
+            "A silence of {} is taken for a dead peer: a busy host or a short outage ends good connections \
+             so. Stay above {}.",
+            human(after),
+            words::limit_time(SHORTEST_DETECTION)
+        ),
+    })
+}
+
+/// Of each limit that is shorter once one end has closed, and too short then.
+fn half_closed(
+    assessment: &Assessment,
+    values: KeepaliveValues,
+) -> impl Iterator<Item = Note> + use<'_> {
+    of_path(assessment).iter().filter_map(move |limit| {
+        let after = [limit.client_closed, limit.server_closed].into_iter().flatten().min();
+        let after = after.filter(|after| values.latest_refresh(HZ) >= *after)?;
+        let text = format!(
+            "Once one end has closed its direction, {} forgets after {}: these values are too late for \
+             that.",
+            printable(&limit.id),
+            words::limit_time(after)
+        );
+        Some(Note { id: "half_closed", text })
+    })
+}
+
+/// `aws-nat-gateway (350s)`, `a limit of 350s`
+pub(super) fn name(limit: &IdleLimit) -> String {
+    let time = words::limit_time(limit.idle_timeout);
+    match limit.evidence.first() {
+        Some(evidence) if evidence.source == EvidenceSource::User => format!("a limit of {time}"),
+        _ => format!("{} ({time})", printable(&limit.id)),
     }
-    notes
 }
 
 fn user_timeout(values: KeepaliveValues) -> Note {
@@ -136,9 +204,5 @@ fn user_timeout(values: KeepaliveValues) -> Note {
 /// What helps under the limits that count payload only; empty where there is none.
 pub(super) fn cures(assessment: &Assessment) -> Vec<Note> {
     let useless = assessment.is_of_a_path() && assessment.first(Judgement::Useless).is_some();
-    if useless {
-        CURES.map(|(id, text)| Note { id, text: text.to_owned() }).into()
-    } else {
-        Vec::new()
-    }
+    if useless { CURES.map(Note::from).into() } else { Vec::new() }
 }

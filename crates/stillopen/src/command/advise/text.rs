@@ -1,20 +1,21 @@
 //! The text output: the answer first, a command to paste last.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use stillopen_model::{
-    Catalogue, Cost, EvidenceSource, IdleLimit, Judgement, KeepaliveValues, PROBE_BYTES_IPV4,
+    Catalogue, Cost, Gap, IdleLimit, Judgement, KeepaliveValues, PROBE_BYTES_IPV4,
     PROBE_BYTES_IPV6, human,
 };
 
 use super::{
-    Repeat, Setting,
-    assess::{Assessment, HZ, judged},
-    notes::{self, Note},
+    Repeat, Setting, Source,
+    assess::{Assessment, judged, next_probe_within},
+    notes::{self, Note, name},
 };
 use crate::{
     clients,
     report::{
+        self,
         table::{self, Column, Shrink, printable, wrap},
         words,
     },
@@ -26,26 +27,44 @@ const INDENT: usize = 13;
 /// The advice, without a client.
 pub(super) fn advice(assessment: &Assessment, repeat: &Repeat) -> String {
     let mut text = wrap(&headline(assessment), 0);
-    let cures = notes::cures(assessment);
-    if !cures.is_empty() {
-        text.push_str(&list("What helps where only payload counts:", &cures));
-    }
-    if let Some(values) = assessment.better.or(assessment.values)
-        && (assessment.tightest().is_some() || !assessment.is_of_a_path() || assessment.given)
+    text.push_str(&cures(assessment));
+    if let Some(values) = assessment.values
+        && (assessment.tightest().is_some() || !assessment.is_of_a_path())
     {
         text.push('\n');
-        details(assessment, values, &mut text);
+        match assessment.better {
+            Some(_) => given(assessment, values, &mut text),
+            None => details(assessment, values, &mut text),
+        }
         if assessment.is_of_a_path() {
             limits(assessment, &mut text);
         } else {
             catalogue(assessment, &mut text);
         }
-        text.push_str(&list("Beware:", &notes::beware(assessment, values)));
+        if let Some(better) = assessment.better {
+            let _ = write!(text, "\nBetter, {better}:\n");
+            details(assessment, better, &mut text);
+        }
+        let values = assessment.better.unwrap_or(values);
+        let mut beware = notes::beware(assessment, values);
+        if assessment.source != Source::CommandLine {
+            beware.extend(notes::general());
+        }
+        text.push_str(&list("Beware:", &beware));
     }
-    for gap in &assessment.gaps {
-        text.push_str(&wrap(&format!("Not seen: {} ({}).", gap.reason, gap.how), 2));
+    for gap in assessment.gaps.iter().filter_map(not_seen) {
+        text.push_str(&wrap(&gap, 2));
     }
     text + &last(assessment, repeat)
+}
+
+/// What could not be read; `None` for IPVS where nothing would show it, as in a kernel that has none.
+fn not_seen(gap: &Gap) -> Option<String> {
+    match (gap.source.as_str(), gap.how.as_str()) {
+        ("ipvs", "") => None,
+        (_, "") => Some(format!("Not seen: {}.", gap.reason)),
+        (_, how) => Some(format!("Not seen: {} ({how}).", gap.reason)),
+    }
 }
 
 /// The answer.
@@ -82,7 +101,6 @@ fn of_the_catalogue(assessment: &Assessment, values: KeepaliveValues) -> String 
 fn under(assessment: &Assessment, values: KeepaliveValues, tightest: &IdleLimit) -> String {
     let first = |judgement| assessment.first(judgement);
     if let Some(limit) = first(Judgement::TooLate) {
-        let latest = values.latest_refresh(HZ);
         let instead = match assessment.better {
             Some(better) => format!(" Set {better}."),
             None => String::new(),
@@ -90,7 +108,7 @@ fn under(assessment: &Assessment, values: KeepaliveValues, tightest: &IdleLimit)
         return format!(
             "{values} is too late under {}: the next probe may come {} after the last packet.{instead}",
             name(limit),
-            human(round_up(latest))
+            latest(values)
         );
     }
     if let Some(limit) = first(Judgement::Disputed) {
@@ -104,8 +122,10 @@ fn under(assessment: &Assessment, values: KeepaliveValues, tightest: &IdleLimit)
     if let Some(limit) = first(Judgement::ThinMargin) {
         let instead = assessment.better.map(|better| format!(" Set {better}.")).unwrap_or_default();
         return format!(
-            "{verb}{values}: in time under {}, but one lost probe loses the connection.{instead}",
-            name(limit)
+            "{verb}{values}: in time under {}, as the next probe may come {} after the last packet; but \
+             one lost probe loses the connection.{instead}",
+            name(limit),
+            latest(values)
         );
     }
     if assessment.given {
@@ -115,25 +135,36 @@ fn under(assessment: &Assessment, values: KeepaliveValues, tightest: &IdleLimit)
     }
 }
 
-/// `aws-nat-gateway (350s)`, `a limit of 350s`
-fn name(limit: &IdleLimit) -> String {
-    let time = words::limit_time(limit.idle_timeout);
-    match limit.evidence.first() {
-        Some(evidence) if evidence.source == EvidenceSource::User => format!("a limit of {time}"),
-        _ => format!("{} ({time})", printable(&limit.id)),
+/// How late after the last packet the next probe may come.
+fn latest(values: KeepaliveValues) -> String {
+    human(next_probe_within(values))
+}
+
+/// The values of the command line, where better ones follow.
+fn given(assessment: &Assessment, values: KeepaliveValues, text: &mut String) {
+    let _ = writeln!(text, "Given, {values}:");
+    let latest = latest(values);
+    text.push_str(&wrap_row("Next probe", &format!("up to {latest} after the last packet")));
+    survives(assessment, values, text);
+    dead_peer(values, text);
+    let Cost { connections, packets_per_day, bytes_per_day } = assessment.cost(values);
+    text.push_str(&wrap_row(
+        "Cost",
+        &format!(
+            "for {} all day quiet, at most {} packets and {} MB a day",
+            words::plural(usize::try_from(connections).unwrap_or(usize::MAX), "connection"),
+            words::count(usize::try_from(packets_per_day).unwrap_or(usize::MAX)),
+            tenths(bytes_per_day / 100_000),
+        ),
+    ));
+    for note in notes::of_values(assessment, values) {
+        text.push_str(&wrap_row("Beware", &note.text));
     }
 }
 
-fn round_up(time: Duration) -> Duration {
-    Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0))
-}
-
 fn details(assessment: &Assessment, values: KeepaliveValues, text: &mut String) {
-    let mut row = |label: &str, what: &str| {
-        text.push_str(&wrap_row(label, what));
-    };
     let s = |time: Duration| time.as_secs();
-    row(
+    text.push_str(&wrap_row(
         "Values",
         &format!(
             "idle {} s, interval {} s, count {}: TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, with \
@@ -142,8 +173,8 @@ fn details(assessment: &Assessment, values: KeepaliveValues, text: &mut String) 
             s(values.interval),
             values.count
         ),
-    );
-    let latest = human(round_up(values.latest_refresh(HZ)));
+    ));
+    let latest = latest(values);
     let why = match assessment.tightest() {
         Some(tightest) => format!(
             "{} is the tightest limit that probes can refresh; they do so every {latest} at most, the \
@@ -155,28 +186,33 @@ fn details(assessment: &Assessment, values: KeepaliveValues, text: &mut String) 
              included"
         ),
     };
-    row("Why", &why);
-    if let Some(tightest) = assessment.tightest() {
-        let judged = judged(std::slice::from_ref(tightest), values).next();
-        let survived = judged.and_then(|judged| judged.lost_probes_survived);
-        let in_a_row = match survived {
-            None => "not even a quiet connection without loss".to_owned(),
-            Some(0) => "no lost probe".to_owned(),
-            Some(n) => format!("{} in a row", words::plural(n as usize, "lost probe")),
-        };
-        row("Survives", &in_a_row);
-    }
-    row(
-        "Dead peer",
-        &format!(
-            "noticed {} after its last packet: {} + {} × {}",
-            human(values.dead_peer_after()),
-            s(values.idle),
-            s(values.interval),
-            values.count
-        ),
+    text.push_str(&wrap_row("Why", &why));
+    survives(assessment, values, text);
+    dead_peer(values, text);
+    text.push_str(&wrap_row("Cost", &cost_of(assessment.cost(values))));
+}
+
+/// How many lost probes the values survive under the tightest limit.
+fn survives(assessment: &Assessment, values: KeepaliveValues, text: &mut String) {
+    let Some(tightest) = assessment.tightest() else { return };
+    let judged = judged(std::slice::from_ref(tightest), values).next();
+    let in_a_row = match judged.and_then(|judged| judged.lost_probes_survived) {
+        None => "not even a quiet connection without loss".to_owned(),
+        Some(0) => "no lost probe".to_owned(),
+        Some(n) => format!("{} in a row", words::plural(n as usize, "lost probe")),
+    };
+    text.push_str(&wrap_row("Survives", &in_a_row));
+}
+
+fn dead_peer(values: KeepaliveValues, text: &mut String) {
+    let what = format!(
+        "noticed {} after its last packet: {} + {} × {}",
+        human(values.dead_peer_after()),
+        values.idle.as_secs(),
+        values.interval.as_secs(),
+        values.count
     );
-    row("Cost", &cost_of(assessment.cost(values)));
+    text.push_str(&wrap_row("Dead peer", &what));
 }
 
 /// A label and what it says, in two columns.
@@ -212,18 +248,16 @@ fn limits(assessment: &Assessment, text: &mut String) {
     let columns = [
         Column { head: "LIMIT", shrink: Shrink::To(16), right: false },
         Column { head: "FORGETS AFTER", shrink: Shrink::Never, right: true },
-        Column { head: "PEERS", shrink: Shrink::To(12), right: false },
+        Column { head: "PASSED BY", shrink: Shrink::To(12), right: false },
         Column { head: "WORTH", shrink: Shrink::Never, right: false },
     ];
     let rows: Vec<Vec<String>> = assessment
         .judged()
         .map(|judged| {
-            let peers = &judged.limit.selector.peers;
-            let peers = peers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             vec![
                 printable(&judged.limit.id),
                 words::limit_time(judged.limit.idle_timeout),
-                if peers.is_empty() { "every peer".into() } else { peers },
+                printable(&report::text::passed_by(judged.limit)),
                 worth(judged.judgement, judged.lost_probes_survived),
             ]
         })
@@ -272,6 +306,14 @@ fn catalogue(assessment: &Assessment, text: &mut String) {
     ));
 }
 
+fn cures(assessment: &Assessment) -> String {
+    let cures = notes::cures(assessment);
+    if cures.is_empty() {
+        return String::new();
+    }
+    list("What helps where only payload counts:", &cures)
+}
+
 fn list(head: &str, notes: &[Note]) -> String {
     let mut text = format!("\n{head}\n");
     for note in notes {
@@ -283,7 +325,7 @@ fn list(head: &str, notes: &[Note]) -> String {
 fn last(assessment: &Assessment, repeat: &Repeat) -> String {
     let keepalive = if assessment.better.is_some() { "" } else { repeat.keepalive.as_str() };
     let limits = &repeat.limits;
-    if assessment.is_of_a_path() && assessment.tightest().is_none() && !assessment.given {
+    if assessment.is_of_a_path() && assessment.tightest().is_none() {
         let known = |limit: &&IdleLimit| Catalogue::builtin().find(&limit.id).is_some();
         return match assessment.limits().iter().find(known) {
             Some(limit) => format!(
@@ -298,7 +340,7 @@ fn last(assessment: &Assessment, repeat: &Repeat) -> String {
     }
     let ids: Vec<_> = clients::all().iter().map(|client| client.id).collect();
     let known = wrap(&format!("Clients: {}.", ids.join(", ")), 2);
-    format!("\n{known}How to set it in one:  stillopen advise --client httpx{limits}{keepalive}\n")
+    format!("\n{known}In a client:  stillopen advise --client httpx{limits}{keepalive}\n")
 }
 
 /// A client's snippet, with what is said of it.
@@ -312,8 +354,17 @@ pub(super) fn client(setting: &Setting, assessment: &Assessment, repeat: &Repeat
     let values = assessment.values.unwrap_or(*in_force);
     let mut text = String::new();
     let cannot_work = judgement.is_some_and(|judgement| judgement >= Judgement::Disputed);
-    if cannot_work {
+    if cannot_work || assessment.better.is_some() {
         text.push_str(&wrap(&headline(assessment), 0));
+        text.push_str(&cures(assessment));
+        if assessment.is_of_a_path() && assessment.tightest().is_none() && !assessment.given {
+            let title = &about.title;
+            let no_snippet = format!(
+                "{title}: no snippet, as keepalive does not help here. --keepalive {values} prints it."
+            );
+            return text + "\n" + &wrap(&no_snippet, 0) + &last(assessment, repeat);
+        }
+        text.push('\n');
     }
     text.push_str(&wrap(&format!("TCP keepalive {values} in {} ({tested}):", about.title), 0));
     text.push('\n');
@@ -327,6 +378,7 @@ pub(super) fn client(setting: &Setting, assessment: &Assessment, repeat: &Repeat
         };
         text.push_str(&wrap_row("Without it", what));
     }
+    text.push_str(&wrap_row("Values", &values_from(assessment)));
     if *in_force != values {
         text.push_str(&wrap_row(
             "In force",
@@ -349,11 +401,34 @@ pub(super) fn client(setting: &Setting, assessment: &Assessment, repeat: &Repeat
     text.push_str(&wrap_row("Read", url));
     text.push_str("\nBeware:\n");
     let of_values = notes::of_values(assessment, *in_force).into_iter().map(|note| note.text);
-    for line in about.beware.iter().cloned().chain(of_values) {
+    for line in of_values.chain(about.beware.iter().cloned()) {
         text.push_str(&wrap(&format!("  - {line}"), 4));
     }
     let limits = &repeat.limits;
     text + &format!("\nWhether it is in force then:  stillopen check{limits} --all\n")
+}
+
+/// Which limit a client's values are for.
+fn values_from(assessment: &Assessment) -> String {
+    let Some(tightest) = assessment.tightest() else {
+        let why = if assessment.given { "as given" } else { "the default" };
+        let what = if assessment.is_of_a_path() {
+            "no probe refreshes a limit of this path"
+        } else {
+            "no limit is known here"
+        };
+        return format!("{why}: {what}");
+    };
+    let whose = match (assessment.source, tightest.table) {
+        (Source::CommandLine, _) => "",
+        (_, Some(_)) => " of a table of this host",
+        (_, None) => " of stillopen.toml",
+    };
+    if assessment.given {
+        format!("as given; {}{whose} is the tightest limit", name(tightest))
+    } else {
+        format!("for {}{whose}, the tightest limit that probes can refresh", name(tightest))
+    }
 }
 
 /// The clients that are known.
@@ -371,4 +446,19 @@ pub(super) fn clients() -> String {
         })
         .collect();
     table::lay_out(&columns, &rows) + "\nOne of them:  stillopen advise --client httpx\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_has_no_empty_brackets() {
+        let not_seen = |source: &str, how: &str| {
+            not_seen(&Gap { source: source.into(), reason: "no table".into(), how: how.into() })
+        };
+        assert_eq!(not_seen("ipvs", ""), None);
+        assert_eq!(not_seen("owners", "").unwrap(), "Not seen: no table.");
+        assert_eq!(not_seen("ipvs", "run as root").unwrap(), "Not seen: no table (run as root).");
+    }
 }

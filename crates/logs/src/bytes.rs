@@ -1,0 +1,72 @@
+//! Short runs of bytes, compared and read in place: calls of the library's functions would cost more than the work.
+
+/// Whether both are the same. The ends are compared first: what stands at one place of a log's lines mostly begins
+/// alike.
+#[inline]
+pub(crate) fn same(left: &[u8], right: &[u8]) -> bool {
+    if left.len() != right.len() {
+        return false;
+    }
+    let (left_rest, left_words) = left.as_rchunks::<8>();
+    let (right_rest, right_words) = right.as_rchunks::<8>();
+    left_words.iter().zip(right_words).rev().all(|(a, b)| word(*a) == word(*b))
+        && left_rest.iter().zip(right_rest).all(|(a, b)| a == b)
+}
+
+/// Whether `bytes` begin with `start`.
+#[inline]
+pub(crate) fn begin_with(bytes: &[u8], start: &[u8]) -> bool {
+    bytes.get(..start.len()).is_some_and(|bytes| same(bytes, start))
+}
+
+#[inline]
+fn word(bytes: [u8; 8]) -> u64 {
+    u64::from_le_bytes(bytes)
+}
+
+/// A number of a few digits, and of nothing else.
+#[inline]
+pub(crate) fn small_number(digits: &[u8]) -> Option<u32> {
+    const MOST: usize = 9;
+    if digits.is_empty() || digits.len() > MOST {
+        return None;
+    }
+    digits.iter().try_fold(0, |number, digit| {
+        digit.is_ascii_digit().then(|| number * 10 + u32::from(digit - b'0'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_the_same_only_where_they_are() {
+        let bytes: Vec<u8> = (0..40).collect();
+        for length in 0..40 {
+            assert!(same(&bytes[..length], &bytes[..length]));
+            assert!(begin_with(&bytes, &bytes[..length]));
+            for at in 0..length {
+                let mut other = bytes[..length].to_vec();
+                other[at] ^= 1;
+                assert!(!same(&bytes[..length], &other), "{at} of {length}");
+            }
+        }
+        assert!(!same(b"a", b"ab") && !begin_with(b"a", b"ab"));
+    }
+
+    #[test]
+    fn numbers_of_digits_only() {
+        for (text, number) in [
+            ("0", Some(0)),
+            ("007", Some(7)),
+            ("999999999", Some(999_999_999)),
+            ("1000000000", None),
+            ("", None),
+            ("+1", None),
+            ("1.0", None),
+        ] {
+            assert_eq!(small_number(text.as_bytes()), number, "{text}");
+        }
+    }
+}

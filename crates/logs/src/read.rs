@@ -1,0 +1,282 @@
+//! Reads all files of both sides into one store: detection first, for all of them, then line by line.
+
+use crate::{
+    analysis::{BadLine, Join, LogRead},
+    detect::detect,
+    error::LogsError,
+    event::{Event, Millis, Side},
+    layout::{Layout, Overrides, Said},
+    order::Unnamed,
+    shape::Shapes,
+    source::{LONGEST_LINE, Lines, Source, lines_of},
+    store::Store,
+    wrapper::{Parts, Unwrapped, Wrapper},
+};
+
+/// Bad lines of a file that are shown.
+const SHOWN: usize = 3;
+/// Of a bad line, so much is shown.
+const SHOWN_LENGTH: usize = 120;
+
+/// What came of reading.
+#[derive(Debug)]
+pub(crate) struct Everything {
+    pub(crate) store: Store,
+    pub(crate) join: Join,
+    pub(crate) logs: Vec<LogRead>,
+    /// The last time in each file, by its number.
+    pub(crate) ends: Vec<Option<(Millis, Millis)>>,
+}
+
+struct Log<'a> {
+    source: &'a Source,
+    side: Side,
+    /// `None`: it is empty.
+    layout: Option<Layout>,
+    /// Kept open where it can be read once only.
+    lines: Option<Lines<'a>>,
+}
+
+/// Reads them; `progress` is told of bytes.
+pub(crate) fn read<'a>(
+    client: &'a [Source],
+    server: &'a [Source],
+    overrides: &Overrides,
+    progress: &'a dyn Fn(u64),
+) -> Result<Everything, LogsError> {
+    let named = client.iter().map(|source| (source, Side::Client));
+    let named: Vec<_> = named.chain(server.iter().map(|source| (source, Side::Server))).collect();
+    if named.is_empty() {
+        return Err(LogsError::Nothing);
+    }
+    if named.iter().filter(|(source, _)| matches!(source, Source::Stdin)).count() > 1 {
+        return Err(LogsError::StdinTwice);
+    }
+    let mut logs = Vec::new();
+    for (source, side) in named {
+        logs.push(opened(source, side, overrides, progress)?);
+    }
+    for side in [Side::Client, Side::Server] {
+        let mut of_side = logs.iter().filter(|log| log.side == side).peekable();
+        if let Some(first) = of_side.peek().map(|log| log.source.name())
+            && of_side.all(|log| log.layout.is_none())
+        {
+            return Err(LogsError::Empty { name: first });
+        }
+    }
+    let join = agree(&mut logs);
+    let mut all = Everything { store: Store::default(), join, logs: Vec::new(), ends: Vec::new() };
+    let mut unnamed = Unnamed::default();
+    for (file, log) in logs.into_iter().enumerate() {
+        let file = u16::try_from(file).unwrap_or(u16::MAX);
+        let read = read_one(log, file, join, &mut all.store, &mut unnamed, progress)?;
+        all.logs.push(read.0);
+        all.ends.push(read.1);
+    }
+    if join == Join::Order {
+        unnamed.name(&mut all.store)?;
+    }
+    all.store.finish()?;
+    for side in [Side::Client, Side::Server] {
+        let mut of_side = all.logs.iter().filter(|log| log.side == side).peekable();
+        if of_side.peek().is_some() && of_side.all(|log| log.events == 0) {
+            let hint = "--started, --sent, --received and --id name what says so";
+            return Err(LogsError::NoEvents { side, hint });
+        }
+    }
+    Ok(all)
+}
+
+fn opened<'a>(
+    source: &'a Source,
+    side: Side,
+    overrides: &Overrides,
+    progress: &'a dyn Fn(u64),
+) -> Result<Log<'a>, LogsError> {
+    let again = !matches!(source, Source::Stdin);
+    let mut lines = source.open(if again { &|_| () } else { progress })?;
+    let sample = lines.peek()?;
+    let layout = match sample {
+        [] => None,
+        sample => Some(detect(&source.name(), side, sample, overrides)?),
+    };
+    if layout.is_none() && lines.cut_off.is_some() {
+        let why =
+            format!("nothing of it can be decompressed: {}", lines.cut_off.unwrap_or_default());
+        let source_error = std::io::Error::other(why);
+        return Err(LogsError::Read { path: source.name().into(), source: source_error });
+    }
+    Ok(Log { source, side, layout, lines: (!again).then_some(lines) })
+}
+
+/// What all logs have is what they are joined by.
+fn agree(logs: &mut [Log<'_>]) -> Join {
+    let layouts = || logs.iter().filter_map(|log| log.layout.as_ref());
+    if !layouts().all(|layout| layout.id.is_some()) {
+        return Join::Order;
+    }
+    if layouts().all(|layout| layout.attempt.is_some()) {
+        return Join::IdAndAttempt;
+    }
+    for layout in logs.iter_mut().filter_map(|log| log.layout.as_mut()) {
+        layout.attempt = None;
+    }
+    Join::Id
+}
+
+/// Everything that reading one file changes.
+struct Reader<'a> {
+    layout: &'a Layout,
+    store: &'a mut Store,
+    unnamed: &'a mut Unnamed,
+    join: Join,
+    file: u16,
+    log: LogRead,
+    ends: Option<(Millis, Millis)>,
+}
+
+type ReadOne = (LogRead, Option<(Millis, Millis)>);
+
+fn read_one(
+    log: Log<'_>,
+    file: u16,
+    join: Join,
+    store: &mut Store,
+    unnamed: &mut Unnamed,
+    progress: &dyn Fn(u64),
+) -> Result<ReadOne, LogsError> {
+    let blank = LogRead {
+        name: log.source.name(),
+        side: log.side,
+        layout: log.layout.as_ref().map_or_else(|| "empty".to_owned(), Layout::describe),
+        lines: 0,
+        events: 0,
+        unreadable: 0,
+        first_unreadable: Vec::new(),
+        cut_off: None,
+    };
+    let Some(layout) = &log.layout else { return Ok((blank, None)) };
+    let mut lines = match log.lines {
+        Some(lines) => lines,
+        None => log.source.open(progress)?,
+    };
+    let mut reader = Reader { layout, store, unnamed, join, file, log: blank, ends: None };
+    let mut shapes = Shapes::learn(layout, lines.peek()?);
+    let mut parts = Parts::default();
+    let mut id = Vec::new();
+    while let Some(block) = lines.next_block()? {
+        if layout.wrapper == Wrapper::None {
+            reader.block(block, &mut shapes, &mut id)?;
+        } else {
+            for line in lines_of(block) {
+                reader.wrapped(line, &mut parts, &mut shapes, &mut id)?;
+            }
+        }
+    }
+    let Reader { mut log, ends, .. } = reader;
+    log.unreadable += lines.too_long + parts.left();
+    log.lines += lines.too_long;
+    if lines.too_long > 0 && log.first_unreadable.len() < SHOWN {
+        let text = format!("({} longer than {} MiB)", lines.too_long, LONGEST_LINE >> 20);
+        log.first_unreadable.push(BadLine { line: 0, text });
+    }
+    log.cut_off = lines.cut_off.take();
+    Ok((log, ends))
+}
+
+impl Reader<'_> {
+    /// Lines without a wrapper: the shape of a line also finds its end.
+    fn block(
+        &mut self,
+        block: &[u8],
+        shapes: &mut Shapes<'_>,
+        id: &mut Vec<u8>,
+    ) -> Result<(), LogsError> {
+        let mut rest = block;
+        while !rest.is_empty() {
+            self.log.lines += 1;
+            if let Some((said, next)) = shapes.read(rest, None) {
+                let line = &rest[..next];
+                rest = &rest[next..];
+                self.said(&said, line)?;
+                continue;
+            }
+            let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            let line = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
+            rest = rest.get(end + 1..).unwrap_or_default();
+            if !line.is_empty() {
+                let said = self.layout.read(line, None, id);
+                self.said(&said, line)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wrapped(
+        &mut self,
+        line: &[u8],
+        parts: &mut Parts,
+        shapes: &mut Shapes<'_>,
+        id: &mut Vec<u8>,
+    ) -> Result<(), LogsError> {
+        self.log.lines += 1;
+        if line.is_empty() {
+            return Ok(());
+        }
+        let inner = match self.layout.wrapper.unwrap(line, parts) {
+            Unwrapped::Whole(inner) => inner,
+            Unwrapped::Part => return Ok(()),
+            Unwrapped::Bad => {
+                self.bad(line);
+                return Ok(());
+            }
+        };
+        if inner.line.is_empty() {
+            return Ok(());
+        }
+        if let Some((said, _)) = shapes.read(&inner.line, inner.at) {
+            return self.said(&said, line);
+        }
+        let said = self.layout.read(&inner.line, inner.at, id);
+        self.said(&said, line)
+    }
+
+    #[inline]
+    fn said(&mut self, said: &Said<Event<'_>>, line: &[u8]) -> Result<(), LogsError> {
+        match said {
+            Said::Nothing => {}
+            Said::Unreadable => self.bad(line),
+            Said::Event(event) => {
+                if !self.event(event)? {
+                    self.bad(line);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event<'_>) -> Result<bool, LogsError> {
+        let taken = if self.join == Join::Order {
+            self.unnamed.add(self.layout.side, event);
+            true
+        } else {
+            self.store.add(event, self.file)?
+        };
+        if taken {
+            self.log.events += 1;
+            let (first, last) = self.ends.unwrap_or((event.at, event.at));
+            self.ends = Some((first.min(event.at), last.max(event.at)));
+        }
+        Ok(taken)
+    }
+
+    #[cold]
+    fn bad(&mut self, line: &[u8]) {
+        self.log.unreadable += 1;
+        if self.log.first_unreadable.len() < SHOWN {
+            let shown = &line[..line.len().min(SHOWN_LENGTH)];
+            let text = String::from_utf8_lossy(shown).into_owned();
+            self.log.first_unreadable.push(BadLine { line: self.log.lines, text });
+        }
+    }
+}

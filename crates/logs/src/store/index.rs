@@ -1,0 +1,143 @@
+//! Finds an attempt's record by its id: open addressing, 8 bytes a slot.
+//!
+//! A slot has the upper half of the id's hash and the record's number. The hash alone decides nothing: whoever
+//! looks up compares the ids themselves, so that two requests are never taken for one.
+
+/// A record's number.
+pub(crate) type Number = u32;
+
+/// A slot: `hash << 32 | number + 1`; 0: free.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    slots: Vec<u64>,
+    used: usize,
+}
+
+const SMALLEST: usize = 1 << 10;
+
+impl Index {
+    /// Makes room for `more`, at most seven slots of eight used.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        while (self.used + more) * 8 > self.slots.len() * 7 {
+            let larger = (self.slots.len() * 2).max(SMALLEST);
+            let old = std::mem::replace(&mut self.slots, vec![0; larger]);
+            for slot in old.into_iter().filter(|slot| *slot != 0) {
+                let mut at = self.start(upper(slot));
+                while self.slots[at] != 0 {
+                    at = (at + 1) & (self.slots.len() - 1);
+                }
+                self.slots[at] = slot;
+            }
+        }
+    }
+
+    /// Where the search for a hash begins: its topmost bits, as many as there are slots.
+    #[inline]
+    pub(crate) fn start(&self, hash: u32) -> usize {
+        ((u64::from(hash) * self.slots.len() as u64) >> 32) as usize
+    }
+
+    /// What the first slot of a hash names, if it is of that hash: mostly the one that is looked for.
+    #[inline]
+    pub(crate) fn likely(&self, hash: u32) -> Option<Number> {
+        let slot = *self.slots.get(self.start(hash))?;
+        (slot != 0 && upper(slot) == hash).then(|| lower(slot).wrapping_sub(1))
+    }
+
+    /// The number under this hash that `is` says is the one.
+    #[inline]
+    pub(crate) fn find(
+        &self,
+        hash: u32,
+        mut is: impl FnMut(Number) -> bool,
+    ) -> Result<Number, usize> {
+        if self.slots.is_empty() {
+            return Err(0);
+        }
+        let mut at = self.start(hash);
+        loop {
+            let slot = self.slots[at];
+            if slot == 0 {
+                return Err(at);
+            }
+            let number = lower(slot).wrapping_sub(1);
+            if upper(slot) == hash && is(number) {
+                return Ok(number);
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    /// Puts a number into the free place that [`Self::find`] gave.
+    #[inline]
+    pub(crate) fn insert(&mut self, at: usize, hash: u32, number: Number) {
+        self.slots[at] = u64::from(hash) << 32 | (u64::from(number) + 1);
+        self.used += 1;
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
+fn lower(slot: u64) -> u32 {
+    slot as u32
+}
+
+fn upper(slot: u64) -> u32 {
+    (slot >> 32) as u32
+}
+
+/// A hash that spreads well; it need not be hard to invert.
+#[inline]
+pub(crate) fn hash(bytes: &[u8]) -> u32 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = FACTOR ^ bytes.len() as u64;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        hash = fold(hash ^ u64::from_le_bytes(*word), FACTOR);
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    hash = fold(hash ^ u64::from_le_bytes(last), FACTOR);
+    (fold(hash, 0xd6e8_feb8_6659_fd93) >> 32) as u32
+}
+
+/// Both halves of the 128-bit product.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_in_is_found_also_after_it_grew() {
+        let mut index = Index::default();
+        for number in 0..20_000_u32 {
+            index.reserve(1);
+            // Few hashes: the comparison has to decide.
+            let hash = hash(&(number % 3000).to_le_bytes());
+            let at = index.find(hash, |found| found == number).unwrap_err();
+            index.insert(at, hash, number);
+        }
+        for number in 0..20_000_u32 {
+            let hash = hash(&(number % 3000).to_le_bytes());
+            assert_eq!(index.find(hash, |found| found == number), Ok(number));
+        }
+        assert!(index.find(hash(b"none"), |_| true).is_err());
+        assert!(Index::default().find(1, |_| true).is_err());
+    }
+
+    #[test]
+    fn the_hash_spreads_ids_that_count() {
+        let mut seen = vec![0_u32; 1 << 12];
+        for i in 0..100_000 {
+            let hash = hash(format!("extract-{i:07}").as_bytes());
+            seen[(hash >> 20) as usize] += 1;
+        }
+        let most = seen.iter().max().unwrap();
+        assert!(*most < 60, "{most} of 24 expected");
+    }
+}

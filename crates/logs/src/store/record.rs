@@ -1,0 +1,139 @@
+//! What is kept of one attempt: five points in time and what they mean, in 32 bytes.
+
+use crate::event::{Kind, Millis};
+
+/// The five events that a record has room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slot {
+    Asked,
+    ClientEnd,
+    Received,
+    Started,
+    ServerEnd,
+}
+
+impl Slot {
+    /// Where `kind` is kept; `None`: there may be many.
+    pub(crate) fn of(kind: Kind) -> Option<Self> {
+        match kind {
+            Kind::Asked => Some(Self::Asked),
+            Kind::Answered | Kind::TimedOut | Kind::Broken => Some(Self::ClientEnd),
+            Kind::Received => Some(Self::Received),
+            Kind::Started => Some(Self::Started),
+            Kind::Sent | Kind::Failed => Some(Self::ServerEnd),
+            Kind::Part => None,
+        }
+    }
+
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Asked, Self::ClientEnd, Self::Received, Self::Started, Self::ServerEnd];
+}
+
+/// Milliseconds from the first time of all logs, in 40 bits: 17 years to either side. 0: none.
+pub(crate) type Offset = u64;
+
+/// Offsets are counted from half of what 40 bits hold.
+const MIDDLE: i64 = 1 << 39;
+
+/// The offset of `at` from `base`; `None`: too far away.
+pub(crate) fn offset(at: Millis, base: Millis) -> Option<Offset> {
+    let offset = at.checked_sub(base)?.checked_add(MIDDLE)?;
+    (1..2 * MIDDLE).contains(&offset).then_some(offset.cast_unsigned())
+}
+
+pub(crate) fn time(offset: Offset, base: Millis) -> Millis {
+    base + (offset.cast_signed() - MIDDLE)
+}
+
+/// One attempt.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Record {
+    low: [u32; 5],
+    high: [u8; 5],
+    flags: u8,
+    /// The file that the client's send is from.
+    pub(crate) file: u16,
+    /// Where its id is.
+    pub(crate) id: u32,
+}
+
+/// How the client's end is meant: 1 answered, 2 timed out, 3 broken.
+const CLIENT_END: u8 = 0b11;
+/// The server failed.
+const SERVER_FAILED: u8 = 0b100;
+/// There is more than these slots hold.
+const MORE: u8 = 0b1000;
+
+impl Record {
+    pub(crate) fn new(id: u32, file: u16) -> Self {
+        Self { file, id, ..Self::default() }
+    }
+
+    pub(crate) fn get(&self, slot: Slot) -> Option<Offset> {
+        let at = slot as usize;
+        let offset = u64::from(self.high[at]) << 32 | u64::from(self.low[at]);
+        (offset != 0).then_some(offset)
+    }
+
+    /// What the event in a slot is.
+    pub(crate) fn kind(&self, slot: Slot) -> Kind {
+        match slot {
+            Slot::Asked => Kind::Asked,
+            Slot::ClientEnd => match self.flags & CLIENT_END {
+                1 => Kind::Answered,
+                2 => Kind::TimedOut,
+                _ => Kind::Broken,
+            },
+            Slot::Received => Kind::Received,
+            Slot::Started => Kind::Started,
+            Slot::ServerEnd if self.flags & SERVER_FAILED == 0 => Kind::Sent,
+            Slot::ServerEnd => Kind::Failed,
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the two parts of 40 bits")]
+    pub(crate) fn set(&mut self, slot: Slot, offset: Offset, kind: Kind) {
+        let at = slot as usize;
+        self.low[at] = offset as u32;
+        self.high[at] = (offset >> 32) as u8;
+        self.flags |= match kind {
+            Kind::Answered => 1,
+            Kind::TimedOut => 2,
+            Kind::Broken => 3,
+            Kind::Failed => SERVER_FAILED,
+            _ => 0,
+        };
+    }
+
+    pub(crate) fn has_more(&self) -> bool {
+        self.flags & MORE != 0
+    }
+
+    pub(crate) fn set_more(&mut self) {
+        self.flags |= MORE;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_takes_32_bytes_and_gives_back_what_it_got() {
+        assert_eq!(size_of::<Record>(), 32);
+        let base = 1_772_442_000_000;
+        let mut record = Record::default();
+        for (i, slot) in Slot::ALL.into_iter().enumerate() {
+            assert_eq!(record.get(slot), None);
+            let at = base + [0, -1, 5_000_000_000, -500_000_000_000, 1][i];
+            let kind =
+                [Kind::Asked, Kind::TimedOut, Kind::Received, Kind::Started, Kind::Failed][i];
+            record.set(slot, offset(at, base).unwrap(), kind);
+            assert_eq!(time(record.get(slot).unwrap(), base), at);
+            assert_eq!(record.kind(slot), kind);
+        }
+        for far in [i64::MAX, i64::MIN, base + (1 << 39), base - (1 << 39)] {
+            assert_eq!(offset(far, base), None);
+        }
+    }
+}
