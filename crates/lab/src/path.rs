@@ -137,6 +137,20 @@ impl Addresses {
         (Self::side(self.lane, self.v6, 1, 2), port).into()
     }
 
+    fn side(lane: u8, v6: bool, side: u16, host: u16) -> IpAddr {
+        if v6 {
+            Ipv6Addr::new(0xfd00, u16::from(lane), 0, side, 0, 0, 0, host).into()
+        } else {
+            let [_, side] = side.to_be_bytes();
+            let [_, host] = host.to_be_bytes();
+            Ipv4Addr::new(10, lane, side, host).into()
+        }
+    }
+}
+
+/// What only real namespaces need.
+#[cfg(all(feature = "programs", target_os = "linux", not(stillopen_portable)))]
+impl Addresses {
     /// The number of the connection from this port.
     pub(crate) fn connection(port: u16) -> Option<usize> {
         port.checked_sub(FIRST_PORT).map(usize::from)
@@ -155,15 +169,5 @@ impl Addresses {
     /// The length of a whole address.
     pub(crate) fn host_prefix(&self) -> u8 {
         if self.v6 { 128 } else { 32 }
-    }
-
-    fn side(lane: u8, v6: bool, side: u16, host: u16) -> IpAddr {
-        if v6 {
-            Ipv6Addr::new(0xfd00, u16::from(lane), 0, side, 0, 0, 0, host).into()
-        } else {
-            let [_, side] = side.to_be_bytes();
-            let [_, host] = host.to_be_bytes();
-            Ipv4Addr::new(10, lane, side, host).into()
-        }
     }
 }

@@ -336,7 +336,7 @@ fn of_kernel(kernel: &KernelResult) -> String {
         format!("boot {boot:.1}s, set-up {set_up:.1}s, scenario {scenario:.1}s")
     };
     format!(
-        "This is Linux {version}.\n{table}\nVirtual time: {}; really: {}.",
+        "This is Linux {version}.\n{table}\n  virtual time  {}\n  wall time     {}",
         parts(*virtual_s),
         parts(*wall_s)
     )

@@ -31,6 +31,9 @@ impl Kernel {
     /// # Errors
     /// There is none, with what to do.
     pub fn find(folder: Option<&Path>) -> Result<Self, VmError> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err(VmError::Architecture);
+        }
         if let Some(folder) = folder {
             let found = Self::below(folder)?;
             return found.ok_or_else(|| VmError::NoKernelIn(folder.to_owned()));

@@ -159,3 +159,35 @@ fn whole_seconds(time: Duration) -> u32 {
     let up = u64::from(time.subsec_nanos() > 0);
     u32::try_from(time.as_secs() + up).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded;
+
+    fn lane_of(id: &str, options: &RunOptions) -> Result<Lane, VmError> {
+        let scenario = Scenario::parse(embedded::scenario(id).unwrap().text).unwrap();
+        let path = Path::decide(&scenario, options)?;
+        lane(0, &scenario, &path, options)
+    }
+
+    #[test]
+    fn the_kernels_own_timeouts_are_left_to_the_kernel() {
+        // Its ConfigMap says 0s.
+        let lane = lane_of("llm-agent-behind-ipvs", &RunOptions::default()).unwrap();
+        assert_eq!((lane.timeouts, lane.table, lane.backends), ([0, 0], Table::Ipvs, 2));
+        let idle_timeout = Some(Duration::from_millis(350_500));
+        let options = RunOptions { idle_timeout, ..RunOptions::default() };
+        let lane = lane_of("half-close", &options).unwrap();
+        assert_eq!(lane.timeouts, [351, 0], "whole seconds, not fewer");
+        let lane = lane_of("client-speaks-first", &RunOptions::default()).unwrap();
+        let established = lane.sysctls.iter().find(|(path, _)| path.ends_with("established"));
+        assert_eq!(established.unwrap().1, "900");
+    }
+
+    #[test]
+    fn what_is_no_kernel_is_refused() {
+        let error = lane_of("llm-agent-behind-a-nat-gateway", &RunOptions::default()).unwrap_err();
+        assert!(error.to_string().contains("ipvs-conntrack-strict"), "{error}");
+    }
+}

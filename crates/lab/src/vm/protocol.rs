@@ -182,3 +182,29 @@ impl TryFrom<String> for Packet {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_one_short_string() {
+        let packet = Packet {
+            lane: 3,
+            at_ms: 900_123,
+            by: 'p',
+            from: "10.3.2.2:8000".parse().unwrap(),
+            to: "[fd00::1]:20000".parse().unwrap(),
+            flags: "P.".into(),
+            seq: u32::MAX,
+            ack: 7,
+            payload: 500,
+        };
+        let line = serde_json::to_string(&Line::Packet(packet.clone())).unwrap();
+        let Line::Packet(read) = serde_json::from_str(&line).unwrap() else { panic!("{line}") };
+        assert_eq!(read, packet);
+        for bad in ["", "3 1 p", "3 1 p a b c d e f"] {
+            assert!(Packet::try_from(bad.to_owned()).is_err(), "{bad}");
+        }
+    }
+}

@@ -92,3 +92,32 @@ fn row(line: &str) -> Option<(u16, (u64, &str))> {
     let port = u16::from_str_radix(words.get(2).filter(|_| words[0] == "TCP")?, 16).ok()?;
     Some((port, (words.get(8)?.parse().ok()?, line)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rows_of_both_families() {
+        for (line, expected) in [
+            (
+                "TCP 0A000102 4E21 0A600E03 1F40 0A000202 1F40 ESTABLISHED     899",
+                Some((20_001, 899)),
+            ),
+            (
+                "TCP fd00::2 4E20 fd00:96::1403 1F40 fd00::2:2 1F40 CLOSE_WAIT       0",
+                Some((20_000, 0)),
+            ),
+            (
+                "Pro FromIP   FPrt ToIP     TPrt DestIP   DPrt State       Expires PEName PEData",
+                None,
+            ),
+            ("UDP 0A000102 4E21 0A600E03 1F40 0A000202 1F40 UDP     299", None),
+            ("TCP 0A000102", None),
+            ("", None),
+        ] {
+            let read = row(line).map(|(port, (left, _))| (port, left));
+            assert_eq!(read, expected, "{line}");
+        }
+    }
+}

@@ -67,6 +67,13 @@ impl Namespace {
         made.map(Self).map_err(failed("make", "a network namespace"))
     }
 
+    /// The one that this thread is in.
+    pub(super) fn own() -> Done<Self> {
+        File::open("/proc/thread-self/ns/net")
+            .map(Self)
+            .map_err(failed("open", "a network namespace"))
+    }
+
     /// Moves this thread there.
     pub(super) fn enter(&self) -> Done<()> {
         move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))

@@ -106,3 +106,38 @@ fn flags(bits: u8) -> String {
     let names = [(2, 'S'), (1, 'F'), (4, 'R'), (8, 'P'), (16, '.')];
     names.into_iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| name).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ethernet and IPv4 with TCP: a segment of the pod with 5 bytes.
+    fn frame() -> Vec<u8> {
+        let mut frame = [&[0; 6][..], &mac(2, Station::Pods), &[8, 0]].concat();
+        frame.extend([0x45, 0, 0, 45, 0, 0, 0, 0, 64, TCP, 0, 0, 10, 2, 2, 2, 10, 2, 1, 2]);
+        frame
+            .extend([0x1f, 0x40, 0x4e, 0x20, 0, 0, 0, 9, 0, 0, 0, 8, 0x50, 0x18, 1, 0, 0, 0, 0, 0]);
+        frame.extend(b"hello");
+        frame
+    }
+
+    #[test]
+    fn a_segment_of_a_pod() {
+        let frame = frame();
+        let packet = read(&frame, frame.len(), 2, Duration::from_secs(1)).unwrap();
+        let text = String::from(packet);
+        assert_eq!(text, "2 1000 p 10.2.2.2:8000 10.2.1.2:20000 P. 9 8 5");
+        // What the buffer had no room for counts.
+        let cut = read(&frame[..54], frame.len(), 2, Duration::ZERO).unwrap();
+        assert_eq!(cut.payload, 5);
+    }
+
+    #[test]
+    fn what_is_cut_short_or_anothers_is_nothing() {
+        let frame = frame();
+        for length in 0..48 {
+            assert_eq!(read(&frame[..length], length, 2, Duration::ZERO), None, "{length}");
+        }
+        assert_eq!(read(&frame, frame.len(), 3, Duration::ZERO), None, "another lane's");
+    }
+}
