@@ -22,7 +22,10 @@ use clap::Parser;
 #[command(name = "cargo xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
 enum Task {
     /// Run every test; as root, install the Debian packages that they need.
-    Test,
+    Test {
+        /// Only this part.
+        part: Option<test::Part>,
+    },
     /// Write the generated pages of docs/.
     Docs {
         /// Write nothing; fail where a page is not up to date.
@@ -76,7 +79,7 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<()> {
     match task {
-        Task::Test => test::run(),
+        Task::Test { part } => test::run(part),
         Task::Docs { check } => docs::run(check),
         Task::Man { dir } => man::run(dir),
         Task::Dist => dist::run(),

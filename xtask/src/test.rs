@@ -1,11 +1,15 @@
 //! `cargo xtask test`: every level of tests on a machine that has cargo and little else.
 
+use std::process::Command;
+
 use anyhow::Result;
+use clap::ValueEnum;
 
 use crate::{
     sh,
     tools::{
-        self, CONNTRACK, CURL, IP, JAVAC, NFT, PGJDBC, PYTHON, SETPRIV, SYSCTL, Tool, UNSHARE, VENV,
+        self, CONNTRACK, CURL, IP, JAVAC, NFT, PGJDBC, PYTHON, QEMU, SETPRIV, SYSCTL, Tool,
+        UNSHARE, VENV,
     },
 };
 
@@ -17,11 +21,41 @@ const PORTABLE: [&str; 5] =
 const TOOLS: [Tool; 11] =
     [IP, NFT, CONNTRACK, PYTHON, VENV, SETPRIV, UNSHARE, CURL, JAVAC, PGJDBC, SYSCTL];
 
-pub(crate) fn run() -> Result<()> {
+/// A part that can be run alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// The model against a real kernel under QEMU, and the incident on that kernel.
+    Vm,
+}
+
+pub(crate) fn run(part: Option<Part>) -> Result<()> {
+    if part == Some(Part::Vm) {
+        return vm();
+    }
     tools::require(&TOOLS)?;
     check_portable()?;
-    // Last, so that its own summary closes the output.
-    sh::run(sh::cargo().args(["test", "--workspace", "--locked"]))
+    sh::run(sh::cargo().args(["test", "--workspace", "--locked"]))?;
+    vm()
+}
+
+/// What only a kernel with the real IPVS can say. QEMU needs no KVM; what it downloads stays in a cache.
+fn vm() -> Result<()> {
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        eprintln!("xtask: NOT RUN: the tests on a real kernel need Linux on x86-64");
+        return Ok(());
+    }
+    tools::require(&[QEMU])?;
+    sh::run(sh::cargo().args(["build", "--package", "stillopen", "--locked"]))?;
+    let target = sh::target_dir()?;
+    let lab = |args: &[&str]| {
+        let mut command = Command::new(target.join("debug/stillopen"));
+        command.arg("lab").args(args);
+        sh::run(&mut command)
+    };
+    lab(&["vm", "prepare"])?;
+    let differences = target.join("vm-differences");
+    lab(&["vm", "parity", "--out", &differences.to_string_lossy()])?;
+    lab(&["run", "--driver", "vm"])
 }
 
 /// Compiles without the Linux parts, in a target directory of its own: other flags would make cargo

@@ -39,6 +39,9 @@ pub(crate) const SETPRIV: Tool =
 /// Starts a program in a new namespace.
 pub(crate) const UNSHARE: Tool =
     Tool { program: "unshare", package: "util-linux", works_with: &[] };
+/// Boots the guests of `lab run --driver vm`.
+pub(crate) const QEMU: Tool =
+    Tool { program: "qemu-system-x86_64", package: "qemu-system-x86", works_with: &["--version"] };
 /// Starts a program in another process's namespace.
 pub(crate) const NSENTER: Tool =
     Tool { program: "nsenter", package: "util-linux", works_with: &[] };

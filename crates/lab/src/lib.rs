@@ -4,7 +4,7 @@
 //! Read first: `middlebox/mod.rs`, then `scenario.rs`, then `sim/mod.rs`; for the two programs `log.rs`
 //! (what both say they did) and `http.rs` (what they say to each other), then `agent/mod.rs` and
 //! `job/mod.rs`.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 #[cfg(feature = "programs")]
 pub mod agent;
@@ -17,6 +17,7 @@ mod http;
 pub mod job;
 pub mod log;
 pub mod middlebox;
+mod observed;
 mod path;
 pub mod render;
 pub mod result;
@@ -24,6 +25,8 @@ pub mod run;
 pub mod scenario;
 mod sim;
 pub mod sweep;
+#[cfg(all(feature = "programs", target_os = "linux", not(stillopen_portable)))]
+pub mod vm;
 
 #[cfg(feature = "programs")]
 pub use clock::Clock;

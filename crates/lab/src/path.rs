@@ -1,7 +1,7 @@
 //! Which middlebox a run has: from the scenario, a cluster's own configuration, or the caller.
 
 use std::{
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
 };
 
@@ -27,7 +27,7 @@ pub(crate) struct Path {
     pub(crate) hz: u32,
     pub(crate) backends: Vec<SocketAddr>,
     pub(crate) vip: SocketAddr,
-    v6: bool,
+    addresses: Addresses,
 }
 
 impl Path {
@@ -57,12 +57,20 @@ impl Path {
         if let Some(idle) = options.idle_timeout.or(own.map(|span| span.0)) {
             timeouts = timeouts.with(TcpState::Established, idle);
         }
-        let v6 = options.ipv6;
-        let backends: Vec<_> = (0..*backends).map(|number| backend(v6, number)).collect();
+        let addresses = Addresses::new(0, options.ipv6, *backends);
+        let backends = addresses.backends.clone();
         // Without translation, the address that clients connect to is the server's own.
-        let (vip, backends) =
-            if profile.translates { (vip(v6), backends) } else { (backends[0], vec![backends[0]]) };
-        Ok(Self { profile, timeouts, kube_proxy, hz: options.hz.unwrap_or(*hz), backends, vip, v6 })
+        let (vip, backends) = if profile.translates {
+            (addresses.vip, backends)
+        } else {
+            (backends[0], vec![backends[0]])
+        };
+        let hz = options.hz.unwrap_or(*hz);
+        Ok(Self { profile, timeouts, kube_proxy, hz, backends, vip, addresses })
+    }
+
+    pub(crate) fn addresses(&self) -> &Addresses {
+        &self.addresses
     }
 
     pub(crate) fn idle_timeout(&self) -> Duration {
@@ -80,12 +88,7 @@ impl Path {
 
     /// Connection number `number`'s own address at the client's end.
     pub(crate) fn client(&self, number: usize) -> SocketAddr {
-        let port = FIRST_PORT.saturating_add(u16::try_from(number).unwrap_or(u16::MAX));
-        if self.v6 {
-            (Ipv6Addr::new(0xfd00, 0, 0, 1, 0, 0, 0, 2), port).into()
-        } else {
-            (Ipv4Addr::new(10, 0, 1, 2), port).into()
-        }
+        self.addresses.client(number)
     }
 }
 
@@ -106,18 +109,65 @@ fn from_kube_proxy(settings: &KubeProxy) -> (Profile, Timeouts) {
     (profile, timeouts)
 }
 
-fn vip(v6: bool) -> SocketAddr {
-    if v6 {
-        (Ipv6Addr::new(0xfd00, 0x96, 0, 0, 0, 0, 0, 0x1403), PORT).into()
-    } else {
-        (Ipv4Addr::new(10, 96, 14, 3), PORT).into()
+/// Addresses of a path: of the client, of the node between, of the Service and who serves it. Lanes are paths
+/// side by side on one machine; the simulator's only one is lane 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Addresses {
+    lane: u8,
+    pub(crate) v6: bool,
+    pub(crate) vip: SocketAddr,
+    pub(crate) backends: Vec<SocketAddr>,
+}
+
+impl Addresses {
+    pub(crate) fn new(lane: u8, v6: bool, backends: u8) -> Self {
+        let wide = u16::from(lane);
+        let vip = if v6 {
+            (Ipv6Addr::new(0xfd00, 0x96, wide, 0, 0, 0, 0, 0x1403), PORT).into()
+        } else {
+            (Ipv4Addr::new(10, 96, 14_u8.wrapping_add(lane), 3), PORT).into()
+        };
+        let backend = |number: u8| (Self::side(lane, v6, 2, 2 + u16::from(number)), PORT).into();
+        Self { lane, v6, vip, backends: (0..backends).map(backend).collect() }
+    }
+
+    /// Connection number `number`'s own address at the client's end.
+    pub(crate) fn client(&self, number: usize) -> SocketAddr {
+        let port = FIRST_PORT.saturating_add(u16::try_from(number).unwrap_or(u16::MAX));
+        (Self::side(self.lane, self.v6, 1, 2), port).into()
+    }
+
+    fn side(lane: u8, v6: bool, side: u16, host: u16) -> IpAddr {
+        if v6 {
+            Ipv6Addr::new(0xfd00, u16::from(lane), 0, side, 0, 0, 0, host).into()
+        } else {
+            let [_, side] = side.to_be_bytes();
+            let [_, host] = host.to_be_bytes();
+            Ipv4Addr::new(10, lane, side, host).into()
+        }
     }
 }
 
-fn backend(v6: bool, number: u8) -> SocketAddr {
-    if v6 {
-        (Ipv6Addr::new(0xfd00, 0, 0, 2, 0, 0, 0, 2 + u16::from(number)), PORT).into()
-    } else {
-        (Ipv4Addr::new(10, 0, 2, 2 + number), PORT).into()
+/// What only real namespaces need.
+#[cfg(all(feature = "programs", target_os = "linux", not(stillopen_portable)))]
+impl Addresses {
+    /// The number of the connection from this port.
+    pub(crate) fn connection(port: u16) -> Option<usize> {
+        port.checked_sub(FIRST_PORT).map(usize::from)
+    }
+
+    /// The node's address on the clients' side (1) or the backends' (2).
+    pub(crate) fn node(&self, side: u16) -> IpAddr {
+        Self::side(self.lane, self.v6, side, 1)
+    }
+
+    /// The length of the prefix of each side's network.
+    pub(crate) fn prefix(&self) -> u8 {
+        if self.v6 { 64 } else { 24 }
+    }
+
+    /// The length of a whole address.
+    pub(crate) fn host_prefix(&self) -> u8 {
+        if self.v6 { 128 } else { 32 }
     }
 }

@@ -8,7 +8,7 @@ use stillopen_collect::kube_proxy::go_duration;
 use stillopen_model::human;
 
 use crate::{
-    result::{AttemptResult, LostRequest, Outcome, RunResult},
+    result::{AttemptResult, KernelResult, LostRequest, Outcome, RunResult},
     scenario::{Incident, Scenario},
 };
 
@@ -295,14 +295,21 @@ fn failures(out: &mut String, results: [Option<&RunResult>; 2]) {
 
 fn closing(out: &mut String, asked: &RunResult, cured: Option<&RunResult>, again: &str) {
     let both = asked.virtual_s + cured.map_or(0.0, |cured| cured.virtual_s);
-    let wall = asked.wall_s.map(|wall| wall + cured.and_then(|cured| cured.wall_s).unwrap_or(0.0));
+    // On a kernel both are of one boot.
+    let cured_wall = cured.filter(|_| asked.kernel.is_none()).and_then(|cured| cured.wall_s);
+    let wall = asked.wall_s.map(|wall| wall + cured_wall.unwrap_or(0.0));
     let took = wall.map_or_else(String::new, |wall| format!(" in {wall:.2}s"));
     let virtual_time = human(Duration::from_secs_f64(both));
-    let _ = writeln!(
-        out,
-        "\n{virtual_time} of virtual time{took}, seed {}. This is the model.",
-        asked.seed
-    );
+    let _ = match &asked.kernel {
+        None => writeln!(
+            out,
+            "\n{virtual_time} of virtual time{took}, seed {}. This is the model.",
+            asked.seed
+        ),
+        Some(kernel) => {
+            writeln!(out, "\n{virtual_time} of virtual time{took}. {}", of_kernel(kernel))
+        }
+    };
     // Where the path is given on the command line already, another ConfigMap would contradict it.
     let given = ["--kube-proxy-config", "--profile", "--idle-timeout"];
     let path_given = given.iter().any(|option| again.contains(option));
@@ -314,6 +321,25 @@ fn closing(out: &mut String, asked: &RunResult, cured: Option<&RunResult>, again
         ),
         _ => writeln!(out, "All of it:  stillopen lab run {again} --json"),
     };
+}
+
+/// What ran it, and what was in force there.
+fn of_kernel(kernel: &KernelResult) -> String {
+    let KernelResult { version, ipvs_timeouts_s, virtual_s, wall_s } = kernel;
+    let table = match ipvs_timeouts_s {
+        Some([tcp, fin, _]) => {
+            format!("Its own IPVS; in force, read back: {tcp}s established, {fin}s after a FIN.")
+        }
+        None => "Its own conntrack.".to_owned(),
+    };
+    let parts = |[boot, set_up, scenario]: [f64; 3]| {
+        format!("boot {boot:.1}s, set-up {set_up:.1}s, scenario {scenario:.1}s")
+    };
+    format!(
+        "This is Linux {version}.\n{table}\n  virtual time  {}\n  wall time     {}",
+        parts(*virtual_s),
+        parts(*wall_s)
+    )
 }
 
 /// A sentence in lines of at most 100 columns.

@@ -43,6 +43,8 @@ pub struct RunResult {
     pub virtual_s: f64,
     /// How long it took on the caller's clock, where the caller says.
     pub wall_s: Option<f64>,
+    /// What ran it, where that was a real kernel.
+    pub kernel: Option<KernelResult>,
     /// Each attempt.
     pub per_attempt: Vec<AttemptResult>,
     /// One lost request, as each place saw it.
@@ -72,6 +74,19 @@ pub struct PathResult {
     pub vip: String,
     /// How many serve it.
     pub backends: usize,
+}
+
+/// A real kernel that ran it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct KernelResult {
+    /// Its version.
+    pub version: String,
+    /// Timeouts of IPVS that were in force, read back over netlink: established, after a FIN, UDP.
+    pub ipvs_timeouts_s: Option<[u32; 3]>,
+    /// Virtual time of boot, set-up and scenario.
+    pub virtual_s: [f64; 3],
+    /// Wall time of the same; the guest's image belongs to the boot.
+    pub wall_s: [f64; 3],
 }
 
 /// One attempt.

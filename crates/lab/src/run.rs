@@ -68,17 +68,27 @@ pub enum RunError {
 /// [`RunError`], where the path cannot be decided.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Run, RunError> {
     let path = Path::decide(scenario, options)?;
-    let mut run = match &scenario.incident {
-        Some(incident) => incident::run(scenario, incident, &path, options),
-        None => timeline::run(scenario, &path, options),
-    };
+    let mut run = on(scenario, &path, options);
+    hold(scenario, options, &path, &mut run.result);
+    Ok(run)
+}
+
+/// Runs it on a path that is decided.
+pub(crate) fn on(scenario: &Scenario, path: &Path, options: &RunOptions) -> Run {
+    match &scenario.incident {
+        Some(incident) => incident::run(scenario, incident, path, options),
+        None => timeline::run(scenario, path, options),
+    }
+}
+
+/// Holds a result against what is expected of the whole.
+pub(crate) fn hold(scenario: &Scenario, options: &RunOptions, path: &Path, result: &mut RunResult) {
     if let Some(totals) = expected_totals(scenario, options) {
-        run.result.failures.extend(failed_totals(&totals, &run.result));
+        result.failures.extend(failed_totals(&totals, result));
     }
     if scenario.incident.is_some() && path.profile.server_meets != stillopen_model::Miss::Recreate {
-        run.result.failures.extend(unexplained(&run.result));
+        result.failures.extend(unexplained(result));
     }
-    Ok(run)
 }
 
 /// What the file expects of this run; `None` where the caller changed what it speaks of.
@@ -87,7 +97,7 @@ fn expected_totals(scenario: &Scenario, options: &RunOptions) -> Option<Totals> 
         || options.profile.is_some()
         || options.idle_timeout.is_some()
         || options.seed.is_some()
-        || options.hz.is_some();
+        || options.hz.is_some_and(|hz| hz != scenario.path.hz);
     if changed {
         return None;
     }
@@ -161,6 +171,7 @@ pub(crate) fn blank(scenario: &Scenario, path: &Path, options: &RunOptions) -> R
         probes: [0, 0],
         virtual_s: 0.0,
         wall_s: None,
+        kernel: None,
         per_attempt: Vec::new(),
         lost_request: None,
         saw: Vec::new(),

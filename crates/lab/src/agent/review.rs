@@ -27,17 +27,21 @@ pub enum ModelError {
 
 impl Model {
     /// The first list of a document's issues.
-    pub(super) async fn extract(&self, id: &str, text: &str) -> Result<Vec<Issue>, ModelError> {
+    pub(super) async fn extract(
+        &self,
+        (id, attempt): (&str, u32),
+        text: &str,
+    ) -> Result<Vec<Issue>, ModelError> {
         match self {
             Self::OpenAi(endpoint) => Ok(endpoint.ask(&prompt::extract(text)).await?),
-            Self::Script(script) => Ok(script.extract(id).await),
+            Self::Script(script) => Ok(script.extract(id, attempt).await),
         }
     }
 
     /// The list after one more review, `round` of `rounds` from 1.
     pub(super) async fn review(
         &self,
-        id: &str,
+        (id, attempt): (&str, u32),
         text: &str,
         list: Vec<Issue>,
         (round, rounds): (u32, u32),
@@ -46,7 +50,7 @@ impl Model {
             Self::OpenAi(endpoint) => {
                 Ok(endpoint.ask(&prompt::review(text, &list, round, rounds)).await?)
             }
-            Self::Script(script) => Ok(script.review(id, list, round).await?),
+            Self::Script(script) => Ok(script.review((id, attempt), list, round).await?),
         }
     }
 }

@@ -28,6 +28,10 @@ use crate::http::Issue;
 /// [document.extract-017]           # the same for one id
 /// think = "11m"
 /// issues = ["Water use in dry regions"]
+///
+/// [attempt.2.extract-017]          # and for the second attempt at it alone
+/// think = "2m"
+/// issues = ["Water use in dry regions"]
 /// ```
 ///
 /// A review after the last `round` edits nothing and thinks for as long as the last one did.
@@ -37,6 +41,9 @@ pub struct Script {
     default: Part,
     #[serde(default)]
     document: BTreeMap<String, Part>,
+    /// By the attempt's number, then as `document`.
+    #[serde(default)]
+    attempt: BTreeMap<String, BTreeMap<String, Part>>,
 }
 
 /// One document's part.
@@ -120,7 +127,9 @@ impl Script {
             path: path.to_owned(),
             source: Box::new(source),
         })?;
-        let sections = script.document.iter().map(|(id, part)| (id.as_str(), part));
+        let of_attempts = script.attempt.values().flatten();
+        let sections = script.document.iter().chain(of_attempts);
+        let sections = sections.map(|(id, part)| (id.as_str(), part));
         for (section, part) in sections.chain([("default", &script.default)]) {
             let mut list = part.issues.clone();
             for (index, round) in part.rounds.iter().enumerate() {
@@ -136,8 +145,8 @@ impl Script {
     }
 
     /// The first list, after its think time.
-    pub(super) async fn extract(&self, id: &str) -> Vec<Issue> {
-        let part = self.part(id);
+    pub(super) async fn extract(&self, id: &str, attempt: u32) -> Vec<Issue> {
+        let part = self.part(id, attempt);
         tokio::time::sleep(part.think).await;
         part.issues.clone()
     }
@@ -145,11 +154,11 @@ impl Script {
     /// `list` as round `round` (from 1) leaves it, after its think time.
     pub(super) async fn review(
         &self,
-        id: &str,
+        (id, attempt): (&str, u32),
         list: Vec<Issue>,
         round: u32,
     ) -> Result<Vec<Issue>, NotOnTheList> {
-        let rounds = &self.part(id).rounds;
+        let rounds = &self.part(id, attempt).rounds;
         let index = usize::try_from(round - 1).unwrap_or(usize::MAX);
         if let Some(round) = rounds.get(index).or(rounds.last()) {
             tokio::time::sleep(round.think).await;
@@ -160,8 +169,9 @@ impl Script {
         }
     }
 
-    fn part(&self, id: &str) -> &Part {
-        self.document.get(id).unwrap_or(&self.default)
+    fn part(&self, id: &str, attempt: u32) -> &Part {
+        let own = self.attempt.get(&attempt.to_string()).and_then(|documents| documents.get(id));
+        own.or_else(|| self.document.get(id)).unwrap_or(&self.default)
     }
 }
 
@@ -209,6 +219,8 @@ mod tests {
         replace = [{ title = "c", with = "d" }]
         [document.x]
         issues = []
+        [attempt.2.x]
+        issues = ["second"]
     "#;
 
     fn file(name: &str, text: &str) -> PathBuf {
@@ -232,15 +244,16 @@ mod tests {
     async fn thinks_and_edits_round_by_round() {
         let script = read("whole", SCRIPT).unwrap();
         let start = tokio::time::Instant::now();
-        let mut list = script.extract("any").await;
+        let mut list = script.extract("any", 1).await;
         let mut seen = vec![(start.elapsed().as_secs(), titles(&list).join(" "))];
         for round in 1..=3 {
-            list = script.review("any", list, round).await.unwrap();
+            list = script.review(("any", 1), list, round).await.unwrap();
             seen.push((start.elapsed().as_secs(), titles(&list).join(" ")));
         }
         let expected = [(61, "a b"), (181, "b c"), (241, "b d"), (301, "b d")];
         assert_eq!(seen, expected.map(|(at, list)| (at, list.to_owned())));
-        assert!(script.extract("x").await.is_empty());
+        assert!(script.extract("x", 1).await.is_empty());
+        assert_eq!(titles(&script.extract("x", 2).await), ["second"]);
     }
 
     #[test]

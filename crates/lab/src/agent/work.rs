@@ -120,16 +120,16 @@ impl<'a> Request<'a> {
 
     async fn work(&mut self, question: &Question) -> Result<Answer, Failure> {
         let Question { id, text } = question;
-        let agent = self.agent;
+        let (agent, of) = (self.agent, (id.as_str(), self.attempt));
         let _turn = agent.turns.acquire().await.map_err(|_| Failure::Stopping)?;
         let started = *self.started.insert(Instant::now());
         self.write(Record { queued_s: self.queued(), ..self.record(Event::Started) });
 
         let mut since = Instant::now();
-        let mut list = agent.model.extract(id, text).await?;
+        let mut list = agent.model.extract(of, text).await?;
         self.round(0, &mut since, list.len());
         for round in 1..=agent.rounds {
-            list = agent.model.review(id, text, list, (round, agent.rounds)).await?;
+            list = agent.model.review(of, text, list, (round, agent.rounds)).await?;
             self.round(round, &mut since, list.len());
         }
         Ok(Answer {

@@ -78,7 +78,7 @@ pub(crate) fn unreachable_for(packet: &[u8], view: &View, segment: &Segment) -> 
 }
 
 /// The connection that an ICMP "port unreachable" speaks of, as its receiver names it: (local, peer).
-pub(crate) fn unreachable_quote(packet: &[u8]) -> Option<(End, End)> {
+pub(crate) fn unreachable_quote(packet: &[u8]) -> Option<(End, End, u32)> {
     let view = View::parse(packet).ok()?;
     let wanted: [u8; 2] = match (view.v6, view.carried) {
         (false, Carried::Other(1)) => [3, 3],
@@ -89,7 +89,7 @@ pub(crate) fn unreachable_quote(packet: &[u8]) -> Option<(End, End)> {
     if icmp.get(..2)? != wanted {
         return None;
     }
-    // The quote may be cut short of its own length, so only addresses and ports are read.
+    // The quote may be cut short of its own length, so only addresses, ports and the number are read.
     let quote = icmp.get(8..)?;
     let (ports, from, to) = if view.v6 {
         let address = |at: usize| quote.get(at..at + 16)?.try_into().ok().map(u128::from_be_bytes);
@@ -103,7 +103,8 @@ pub(crate) fn unreachable_quote(packet: &[u8]) -> Option<(End, End)> {
     };
     let port = |at: usize| quote.get(at..at + 2)?.try_into().ok().map(u16::from_be_bytes);
     let local = End { address: from, port: port(ports)? };
-    Some((local, End { address: to, port: port(ports + 2)? }))
+    let seq = quote.get(ports + 4..ports + 8)?.try_into().ok().map(u32::from_be_bytes)?;
+    Some((local, End { address: to, port: port(ports + 2)? }, seq))
 }
 
 fn l4_checksum(v6: bool, from: u128, to: u128, protocol: u8, bytes: &[u8]) -> u16 {

@@ -21,7 +21,7 @@ use crate::{
     path::Path,
     result::{Outcome, RunResult},
     run::{Run, RunOptions, blank, client_keepalive},
-    scenario::{AfterAnswer, Incident, Scenario},
+    scenario::{AfterAnswer, Agent, Incident, Scenario},
 };
 
 /// How long a run goes on after the last answer: the kernel gives up an unanswered segment at 939 s.
@@ -183,27 +183,12 @@ impl Programs<'_> {
         self.by_client_end.insert(self.world.local(client), attempt);
         self.by_socket.insert(client, attempt);
         let now = self.world.now();
-        let draw = self.draw(document, number);
+        let draw = draw(&self.incident.agent, self.seed, document, number);
         self.attempts.push(Attempt::new(document, number, now, client, draw));
         if number > 1 {
             self.log(attempt, Event::Retry);
         }
         self.wake(now + self.incident.job.timeout.0, Wake::OwnTimer(attempt));
-    }
-
-    /// How long each model call of an attempt takes: the extraction, then each review. More rounds take
-    /// longer; the seed, the document and the attempt decide.
-    fn draw(&self, document: u32, number: u32) -> VecDeque<Duration> {
-        let agent = &self.incident.agent;
-        let mut random = Random::new(self.seed, &[document.into(), number.into()]);
-        let [fewest, most] = agent.rounds;
-        let rounds = random.between(fewest, most);
-        let place = (f64::from(rounds - fewest) + random.unit()) / f64::from(most - fewest + 1);
-        let [shortest, longest] = agent.takes.map(|span| span.0.as_secs_f64());
-        let total = shortest * (longest / shortest).powf(place);
-        let weights: Vec<f64> = (0..=rounds).map(|_| 0.6 + 0.8 * random.unit()).collect();
-        let sum: f64 = weights.iter().sum();
-        weights.iter().map(|weight| Duration::from_secs_f64(total * weight / sum)).collect()
     }
 
     fn client_sees(&mut self, index: usize, seen: Seen) {
@@ -414,7 +399,22 @@ impl Programs<'_> {
     }
 }
 
-fn summarise(result: &mut RunResult) {
+/// How long each model call of an attempt takes: the extraction, then each review. More rounds take
+/// longer; the seed, the document and the attempt decide.
+pub(crate) fn draw(agent: &Agent, seed: u64, document: u32, number: u32) -> VecDeque<Duration> {
+    let mut random = Random::new(seed, &[document.into(), number.into()]);
+    let [fewest, most] = agent.rounds;
+    let rounds = random.between(fewest, most);
+    let place = (f64::from(rounds - fewest) + random.unit()) / f64::from(most - fewest + 1);
+    let [shortest, longest] = agent.takes.map(|span| span.0.as_secs_f64());
+    let total = shortest * (longest / shortest).powf(place);
+    let weights: Vec<f64> = (0..=rounds).map(|_| 0.6 + 0.8 * random.unit()).collect();
+    let sum: f64 = weights.iter().sum();
+    weights.iter().map(|weight| Duration::from_secs_f64(total * weight / sum)).collect()
+}
+
+/// The sums over the attempts.
+pub(crate) fn summarise(result: &mut RunResult) {
     let of = |outcome| result.per_attempt.iter().filter(move |a| a.outcome == outcome);
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let (answered, lost) = (of(Outcome::Answered).count(), of(Outcome::Lost).count());

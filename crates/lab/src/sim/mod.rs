@@ -284,9 +284,9 @@ impl World {
     fn at_end(&mut self, packet: &[u8], told: bool) {
         let Ok(view) = View::parse(packet) else { return };
         let Some(&side) = self.hosts.get(&view.destination) else { return };
-        if let Some(ends) = unreachable_quote(packet) {
-            if let Some(&id) = self.open.get(&ends) {
-                self.sockets[id].handle_unreachable();
+        if let Some((local, peer, seq)) = unreachable_quote(packet) {
+            if let Some(&id) = self.open.get(&(local, peer)) {
+                self.sockets[id].handle_unreachable(seq);
                 self.settle(id);
             }
             return;

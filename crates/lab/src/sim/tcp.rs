@@ -276,7 +276,9 @@ impl Socket {
             }
             return;
         }
-        if segment.has(flag::SYN) {
+        // `tcp_sequence`: nothing in it is new, not even its acknowledgment counts. A keepalive probe is such a
+        // segment, so whoever receives probes does not put off its own.
+        if segment.has(flag::SYN) || before(segment.next_seq(), self.rcv_nxt) {
             self.acknowledge();
             return;
         }
@@ -289,8 +291,12 @@ impl Socket {
         }
     }
 
-    /// An ICMP "port unreachable" for this socket came (`tcp_v4_err`).
-    pub(crate) fn handle_unreachable(&mut self) {
+    /// An ICMP "port unreachable" for this socket came (`tcp_v4_err`), about the segment that began with
+    /// `seq`. One about a byte that is acknowledged is not believed: a keepalive probe is such a byte.
+    pub(crate) fn handle_unreachable(&mut self, seq: u32) {
+        if before(seq, self.snd_una) || before(self.snd_nxt, seq) {
+            return;
+        }
         if self.state == State::SynSent {
             self.fail(Errno::ConnRefused);
         } else {

@@ -5,13 +5,14 @@ use std::{
     time::Duration,
 };
 
-use super::{Errno, Notice, SocketId, World, tcp::Seen};
+use super::{Notice, SocketId, World, tcp::Seen};
 use crate::{
-    middlebox::{End, Side, TcpState},
+    middlebox::{End, TcpState},
+    observed::{self, Observed, Sent},
     path::Path,
-    result::{AttemptResult, Outcome, RunResult, Saw},
+    result::Saw,
     run::{Run, RunOptions, blank, client_keepalive},
-    scenario::{Does, Expect, Scenario, Sees, Step, Who},
+    scenario::{Does, Scenario, Step, Who},
 };
 
 /// One connection of the timeline.
@@ -23,17 +24,6 @@ struct Connection {
     forgot: Option<(Duration, Duration)>,
     /// Whether an end has closed or said that it will send no more: an end of file is then no news.
     closing: bool,
-}
-
-/// One send, to be matched with what arrives.
-#[derive(Debug)]
-struct Sent {
-    connection: usize,
-    by: Who,
-    at: Duration,
-    /// The sender's last byte of it, counted from its first send.
-    last_byte: usize,
-    refused: Option<Errno>,
 }
 
 struct Timeline<'a> {
@@ -76,7 +66,7 @@ pub(crate) fn run(scenario: &Scenario, path: &Path, options: &RunOptions) -> Run
         timeline.handle(notice, options);
     }
     let mut result = blank(scenario, path, options);
-    timeline.sum_up(&mut result);
+    timeline.observed().sum_up(scenario, &mut result);
     result.virtual_s = end.as_secs_f64();
     Run { result, job_log: String::new(), agent_log: String::new() }
 }
@@ -151,9 +141,10 @@ impl Timeline<'_> {
         let before = self
             .sent
             .iter()
-            .filter(|sent| (sent.connection, sent.by, sent.refused) == (connection, by, None));
+            .filter(|sent| (sent.connection, sent.by, sent.refused) == (connection, by, false));
         let last_byte = before.map(|sent| sent.last_byte).max().unwrap_or_default() + bytes;
-        self.sent.push(Sent { connection, by, at, last_byte, refused });
+        let was_refused = refused.is_some();
+        self.sent.push(Sent { connection, by, at, last_byte, refused: was_refused });
         if let Some(errno) = refused {
             self.note(socket, errno.name(), 0);
         }
@@ -201,90 +192,21 @@ impl Timeline<'_> {
         })
     }
 
-    fn sum_up(self, result: &mut RunResult) {
-        for expect in &self.scenario.expect {
-            result.failures.extend(self.failed(expect));
-        }
-        result.per_attempt =
-            (1..).zip(&self.sent).map(|(id, sent)| self.attempt(id, sent)).collect();
-        let count = |outcome| result.per_attempt.iter().filter(|a| a.outcome == outcome).count();
-        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        result.answered = number(count(Outcome::Answered));
-        result.lost = number(count(Outcome::Lost));
-        result.requests = number(self.sent.len());
-        result.attempts = result.requests;
-        result.told_at_cut = number(self.told.len());
-        result.told_later = number(self.told_later.len());
-        let probes = self.connections.iter().map(|connection| self.world.probes(connection.client));
-        result.probes = [probes.clone().min().unwrap_or(0), probes.max().unwrap_or(0)];
-        result.saw = self.saw.into_iter().map(|(_, saw)| saw).collect();
-    }
-
-    fn attempt(&self, id: usize, sent: &Sent) -> AttemptResult {
-        let connection = &self.connections[sent.connection];
-        let client = self.world.local(connection.client);
-        let by = if sent.by == Who::Client { Side::Client } else { Side::Server };
-        let crossings = self.world.crossings(client);
-        let crossing =
-            crossings.iter().position(|c| c.at >= sent.at && c.from == by && c.payload > 0);
-        // A send that was refused never got there.
-        let at = crossing.map_or(sent.at, |at| crossings[at].at);
-        let last = crossings.iter().take_while(|c| c.at < at).last().map_or(sent.at, |c| c.at);
-        let due = crossing.and_then(|at| crossings[at].due).map(|due| due.saturating_sub(last));
-        let dead = connection.forgot.filter(|&(dead, _)| dead <= at);
-        let other = if sent.by == Who::Client { "server" } else { "client" };
-        let arrived: usize = (self.saw.iter())
-            .filter(|(_, saw)| (saw.connection, saw.who) == (sent.connection, other))
-            .map(|(_, saw)| saw.bytes)
-            .sum();
-        let answered = sent.refused.is_none() && arrived >= sent.last_byte;
-        let saw = |who: &str| {
-            let of = |saw: &&(Duration, Saw)| {
-                (saw.1.connection, saw.1.who) == (sent.connection, who) && saw.0 >= sent.at
+    fn observed(self) -> Observed {
+        let Self { world, connections, sent, saw, told, told_later, .. } = self;
+        let connections = connections.iter().map(|connection| {
+            let Connection { client, server, forgot, .. } = *connection;
+            let both = |of: &BTreeSet<SocketId>| {
+                [of.contains(&client), server.is_some_and(|server| of.contains(&server))]
             };
-            self.saw.iter().find(of).map_or("nothing", |(_, saw)| saw.what)
-        };
-        AttemptResult {
-            id: format!("send-{id}"),
-            attempt: 1,
-            sent_s: sent.at.as_secs_f64(),
-            silent_s: at.saturating_sub(last).as_secs_f64(),
-            agent_took_s: None,
-            entry_lived_s: dead.map(|(at, last)| at.saturating_sub(last).as_secs_f64()),
-            entry_due_s: due.map(|due| due.as_secs_f64()),
-            outcome: if answered { Outcome::Answered } else { Outcome::Lost },
-            client_saw: saw("client"),
-            server_saw: saw("server"),
-            probes: self.world.probes(connection.client),
-        }
-    }
-
-    /// Why an expectation does not hold.
-    fn failed(&self, expect: &Expect) -> Option<String> {
-        let end = self.scenario.watch.unwrap_or_default().0;
-        let from = expect.at.0;
-        let until = expect.within.map_or(end, |within| from + within.0);
-        let who = if expect.who == Who::Client { "client" } else { "server" };
-        let seen: Vec<&Saw> = (self.saw.iter())
-            .filter(|(at, saw)| {
-                (saw.connection, saw.who) == (expect.connection, who) && (from..=until).contains(at)
-            })
-            .map(|(_, saw)| saw)
-            .collect();
-        let wanted = expect.sees.to_string();
-        let holds = match expect.sees {
-            Sees::Nothing => seen.is_empty(),
-            _ => seen.iter().any(|saw| saw.what == wanted),
-        };
-        let what = |saw: &&Saw| format!("{} at {:.1}s", saw.what, saw.at_s);
-        let instead = seen.iter().map(what).collect::<Vec<_>>().join(", ");
-        let instead = if instead.is_empty() { "nothing".to_owned() } else { instead };
-        let (from, until) = (from.as_secs_f64(), until.as_secs_f64());
-        (!holds).then(|| {
-            let connection = expect.connection;
-            format!(
-                "{who} of connection {connection} must see {wanted} from {from}s to {until}s, saw {instead}"
-            )
-        })
+            observed::Connection {
+                crossings: world.crossings(world.local(client)).to_vec(),
+                forgot,
+                probes: world.probes(client),
+                told: both(&told),
+                told_later: both(&told_later),
+            }
+        });
+        Observed { connections: connections.collect(), sent, saw }
     }
 }

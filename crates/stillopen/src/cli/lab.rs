@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use stillopen_lab::job::{DEFAULT_MAX_ATTEMPTS, ServerAddress};
 use stillopen_model::KeepaliveValues;
 
@@ -27,6 +27,13 @@ pub struct LabArgs {
 pub enum LabCommand {
     /// Run a scenario on virtual time: the failure, and its cure.
     Run(RunArgs),
+    /// Get ready for runs on a real kernel (lab run --driver vm).
+    #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+    Vm(VmArgs),
+    /// Process 1 of a guest of --driver vm.
+    #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+    #[command(hide = true)]
+    Guest,
     /// List the scenarios and the kinds of middlebox.
     List(ListArgs),
     /// Keepalive idle × idle timeout × kind of middlebox × who speaks first, as one table.
@@ -44,6 +51,12 @@ pub struct RunArgs {
     /// A scenario (stillopen lab list), or the path of a scenario file.
     #[arg(default_value = stillopen_lab::embedded::DEFAULT)]
     pub scenario: String,
+    /// What runs it: the model, or a real Linux kernel in a virtual machine on warped time.
+    #[arg(long, value_enum, default_value_t = Driver::Sim)]
+    pub driver: Driver,
+    /// For --driver vm: the folder of another kernel, with boot/vmlinuz-VERSION and lib/modules/VERSION.
+    #[arg(long, value_name = "DIR")]
+    pub kernel: Option<PathBuf>,
     /// TCP keepalive of the clients: idle/interval/count, such as 60/30/3.
     #[arg(long, value_name = "I/I/C")]
     pub keepalive: Option<KeepaliveValues>,
@@ -74,12 +87,79 @@ pub struct RunArgs {
     pub json: bool,
 }
 
+/// What runs a scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Driver {
+    /// The model: any system, some milliseconds.
+    Sim,
+    /// The kernel's own IPVS and conntrack, under QEMU (Linux on x86-64; see `stillopen lab vm`).
+    Vm,
+}
+
+/// `stillopen lab vm`
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+#[derive(Debug, Args)]
+pub struct VmArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: VmCommand,
+}
+
+/// The commands of `stillopen lab vm`.
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+#[derive(Debug, Subcommand)]
+pub enum VmCommand {
+    /// Download Debian's cloud kernel with apt-get and unpack it into the cache; nothing is installed.
+    #[command(after_help = PREPARE_EXAMPLES)]
+    Prepare,
+    /// Hold the model against a real kernel: the shipped timelines and 200 random connections, on both.
+    #[command(after_help = PARITY_EXAMPLES)]
+    Parity(ParityArgs),
+}
+
+/// `stillopen lab vm parity`
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+#[derive(Debug, Args)]
+pub struct ParityArgs {
+    /// Another seed for the random connections.
+    #[arg(long, default_value_t = stillopen_lab::vm::parity::SEED)]
+    pub seed: u64,
+    /// The folder of another kernel, with boot/vmlinuz-VERSION and lib/modules/VERSION.
+    #[arg(long, value_name = "DIR")]
+    pub kernel: Option<PathBuf>,
+    /// Leave the evidence of each difference in this folder: packets at the node, its table's entries.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Also write down what the kernel did, as JSON, for a comparison without it.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+}
+
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+const PARITY_EXAMPLES: &str = "\
+Examples:
+  stillopen lab vm parity
+  stillopen lab vm parity --seed 7 --out differences
+
+Exit status: 0 model and kernel agree, 1 they differ, 2 error.";
+
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+const PREPARE_EXAMPLES: &str = "\
+The cache is $XDG_CACHE_HOME/stillopen/vm (or ~/.cache/stillopen/vm). Needed only where this host's own
+kernel cannot be booted: where /boot is not readable, or its kernel has no ip_vs. QEMU itself comes from
+your distribution (Debian, Ubuntu: apt install qemu-system-x86).
+
+Examples:
+  stillopen lab vm prepare
+  stillopen lab run --driver vm";
+
 const RUN_EXAMPLES: &str = "\
 Examples:
   stillopen lab run                                        the incident: an LLM agent behind IPVS
   stillopen lab run --keepalive 60/30/3                    its cure alone
   stillopen lab run --kube-proxy-config kube-proxy.yaml    with your cluster's timeouts
   stillopen lab run half-close --json
+  stillopen lab run half-close --driver vm                 on a real kernel (stillopen lab vm prepare)
   stillopen lab run my-scenario.toml
 
 Exit status: 0 the expectations hold, 1 one fails, 2 error.";

@@ -4,6 +4,8 @@
 mod endpoint;
 mod programs;
 mod runs;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod vm;
 
 use std::process::{Command, Output};
 

@@ -3,6 +3,8 @@
 mod list;
 mod programs;
 mod run;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod vm;
 
 use std::process::ExitCode;
 
@@ -14,6 +16,10 @@ use crate::cli::lab::{LabArgs, LabCommand};
 pub(crate) fn run(args: LabArgs) -> Result<ExitCode> {
     match args.command {
         LabCommand::Run(args) => run::run(&args),
+        #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+        LabCommand::Vm(args) => vm::run(&args),
+        #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+        LabCommand::Guest => vm::guest(),
         LabCommand::List(args) => list::list(&args),
         LabCommand::Sweep(args) => list::sweep(&args),
         LabCommand::Agent(args) => programs::agent(args),

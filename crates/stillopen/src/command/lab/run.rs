@@ -18,7 +18,7 @@ use stillopen_lab::{
 use stillopen_model::KeepaliveValues;
 
 use crate::{
-    cli::lab::RunArgs,
+    cli::lab::{Driver, RunArgs},
     clock,
     input::{self, quoted},
     report::{table::printable, words::limit_time},
@@ -39,7 +39,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     let scenario = Scenario::parse(&text).with_context(|| format!("read scenario {id}"))?;
     let own_kube_proxy = own_kube_proxy(&scenario, folder.as_deref())?;
     let options = RunOptions { own_kube_proxy, ..options(args, id)? };
-    let asked = timed(&scenario, &options)?;
+    // JSON is of the run as asked alone.
+    let cure = cure(&scenario, args).filter(|_| !args.json);
+    let (asked, cured) = driven(args, &scenario, &options, cure)?;
     if let Some(folder) = &args.out {
         write_logs(&asked, folder)?;
     }
@@ -51,12 +53,6 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
         writeln!(stdout)?;
         return Ok(status(&[&asked.result]));
     }
-    let cured = match cure(&scenario, args) {
-        Some(keepalive) => {
-            Some(timed(&scenario, &RunOptions { keepalive: Some(keepalive), ..options })?)
-        }
-        None => None,
-    };
     let cured = cured.map(|run| run.result);
     let text = render::text(&scenario, &asked.result, cured.as_ref(), &again(args));
     for line in text.lines() {
@@ -115,6 +111,8 @@ fn again(args: &RunArgs) -> String {
     add("--idle-timeout", args.idle_timeout.map(limit_time));
     add("--seed", args.seed.map(|seed| seed.to_string()));
     add("--hz", args.hz.map(|hz| hz.to_string()));
+    add("--driver", (args.driver == Driver::Vm).then(|| "vm".to_owned()));
+    add("--kernel", args.kernel.as_deref().map(|path| path.to_string_lossy().into_owned()));
     if args.ipv6 {
         words.push("--ipv6".into());
     }
@@ -143,6 +141,51 @@ fn options(args: &RunArgs, scenario: String) -> Result<RunOptions> {
 fn cure(scenario: &Scenario, args: &RunArgs) -> Option<KeepaliveValues> {
     let cure = scenario.cure.as_ref()?;
     if args.keepalive.is_some() { None } else { cure.keepalive.0 }
+}
+
+/// The run as asked and the one that cures it, by the driver that was asked for.
+fn driven(
+    args: &RunArgs,
+    scenario: &Scenario,
+    options: &RunOptions,
+    cure: Option<KeepaliveValues>,
+) -> Result<(Run, Option<Run>)> {
+    match args.driver {
+        Driver::Sim if args.kernel.is_some() => bail!("--kernel is of --driver vm"),
+        Driver::Sim => {
+            let cured = cure.map(|values| {
+                timed(scenario, &RunOptions { keepalive: Some(values), ..options.clone() })
+            });
+            Ok((timed(scenario, options)?, cured.transpose()?))
+        }
+        Driver::Vm => on_kernel(args, scenario, options, cure),
+    }
+}
+
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+fn on_kernel(
+    args: &RunArgs,
+    scenario: &Scenario,
+    options: &RunOptions,
+    cure: Option<KeepaliveValues>,
+) -> Result<(Run, Option<Run>)> {
+    use stillopen_lab::vm::{self, Kernel};
+    if args.hz.is_some() {
+        bail!("--hz is the model's: with --driver vm the kernel has its own");
+    }
+    Kernel::find(args.kernel.as_deref())
+        .and_then(|kernel| vm::run(scenario, options, cure, &kernel))
+        .with_context(|| format!("run scenario {} on a real kernel", options.scenario))
+}
+
+#[cfg(not(all(target_os = "linux", not(stillopen_portable))))]
+fn on_kernel(
+    _: &RunArgs,
+    _: &Scenario,
+    _: &RunOptions,
+    _: Option<KeepaliveValues>,
+) -> Result<(Run, Option<Run>)> {
+    bail!("--driver vm runs on Linux only")
 }
 
 fn timed(scenario: &Scenario, options: &RunOptions) -> Result<Run> {

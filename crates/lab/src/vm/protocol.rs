@@ -1,0 +1,210 @@
+//! What the host asks of the guest (one JSON file of its memory) and what the guest answers (lines on its
+//! second serial port). Both ends are this program.
+
+use serde::{Deserialize, Serialize};
+
+use crate::scenario::Who;
+
+/// Everything that one boot does.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Job {
+    /// Modules to load, in this order: files of `/modules`.
+    pub modules: Vec<String>,
+    /// Ticks a second of the kernel.
+    pub hz: u32,
+    /// The guest's time of day at its boot, as QEMU takes it.
+    pub date: String,
+    /// What runs side by side.
+    pub lanes: Vec<Lane>,
+    /// How long to watch after the start.
+    pub watch_ms: u64,
+}
+
+/// One scenario in the guest: a node with its own tables, and addresses of its own for client and pods.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Lane {
+    /// Tells the addresses of lanes apart.
+    pub number: u8,
+    pub v6: bool,
+    pub backends: u8,
+    /// Who translates.
+    pub table: Table,
+    /// Settings of the node's namespace, by their path below `/proc/sys/`.
+    pub sysctls: Vec<(String, String)>,
+    /// `ipvsadm --set`: established and after a FIN, in seconds; 0 keeps the kernel's value.
+    pub timeouts: [u32; 2],
+    /// kube-proxy's rule that drops what conntrack calls INVALID.
+    pub drop_invalid: bool,
+    /// Keepalive of each connection, from its start.
+    pub keepalive: [Option<Keepalive>; 2],
+    pub steps: Vec<Step>,
+    /// The incident's two programs, instead of steps.
+    pub programs: Option<Programs>,
+}
+
+/// Who translates the virtual address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Table {
+    Ipvs,
+    /// `nf_conntrack`, by a DNAT rule of `nf_tables`.
+    Conntrack,
+}
+
+/// Seconds, seconds, number.
+pub(crate) type Keepalive = [u32; 3];
+
+/// One step of a timeline.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Step {
+    pub at_ms: u64,
+    pub who: End,
+    pub connection: usize,
+    pub does: Does,
+}
+
+/// Who does something or sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum End {
+    Client,
+    Server,
+}
+
+impl End {
+    /// The end that a scenario means; the path's own steps have none.
+    pub(crate) fn of(who: Who) -> Self {
+        if who == Who::Server { Self::Server } else { Self::Client }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Does {
+    Connect,
+    Send(usize),
+    Shutdown,
+    Close,
+    SetKeepalive(Option<Keepalive>),
+    SetIdleTimeout(u32),
+}
+
+/// The agent in each pod, and the job.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Programs {
+    /// For `lab agent --script`, one for each pod.
+    pub script: String,
+    pub rounds: u32,
+    pub agent_concurrency: usize,
+    pub documents: Vec<(String, String)>,
+    pub job_concurrency: usize,
+    pub timeout_s: u64,
+    pub retry_after_s: u64,
+    pub max_attempts: u32,
+}
+
+/// One line of the guest.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Line {
+    /// The guest is up; virtual milliseconds since its boot.
+    Booted { at_ms: u64 },
+    /// What is in force in a lane's node, read back over netlink: established, after a FIN, UDP.
+    Timeouts { lane: u8, seconds: [u32; 3] },
+    /// Set-up is done; the scenario starts at this virtual time, on a border of the timer wheel, when the
+    /// time of day is `epoch_ms` since 1970.
+    Ready { at_ms: u64, start_ms: u64, epoch_ms: u64 },
+    /// What a program saw.
+    Saw { lane: u8, connection: usize, who: End, what: String, bytes: usize, at_ms: u64 },
+    /// A step's send came to this.
+    Sent { lane: u8, connection: usize, who: End, bytes: usize, at_ms: u64, error: Option<String> },
+    /// A step's end or close was done.
+    Ended { lane: u8, connection: usize, at_ms: u64 },
+    /// The entry of this client port was there at `alive_ms`, as `row` of `/proc/net/ip_vs_conn`, and was not
+    /// at `at_ms`.
+    Died { lane: u8, port: u16, alive_ms: u64, at_ms: u64, row: String },
+    /// All of that file at the end.
+    Dump { lane: u8, at_ms: u64, text: String },
+    /// A packet at a lane's node.
+    Packet(Packet),
+    /// A line of a program's log.
+    Log { lane: u8, program: String, text: String },
+    /// What the clock said at the end.
+    Done { at_ms: u64 },
+    /// It cannot go on.
+    Failed { what: String },
+}
+
+/// A TCP segment (or the one that an ICMP error quotes) as it entered or left the node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub(crate) struct Packet {
+    pub lane: u8,
+    pub at_ms: u64,
+    /// Who put it on the wire: `c`lient, `p`od, or the node towards one of them: `C`, `P`.
+    pub by: char,
+    pub from: std::net::SocketAddr,
+    pub to: std::net::SocketAddr,
+    /// As tcpdump has them: `S`, `F`, `R`, `P`, `.`; `!` an ICMP error.
+    pub flags: String,
+    pub seq: u32,
+    pub ack: u32,
+    pub payload: usize,
+}
+
+impl From<Packet> for String {
+    fn from(p: Packet) -> Self {
+        let Packet { lane, at_ms, by, from, to, flags, seq, ack, payload } = p;
+        format!("{lane} {at_ms} {by} {from} {to} {flags} {seq} {ack} {payload}")
+    }
+}
+
+impl TryFrom<String> for Packet {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let mut words = text.split(' ');
+        let mut next = || words.next().ok_or("a packet line is cut short");
+        let bad = "a packet line has a bad number";
+        Ok(Self {
+            lane: next()?.parse().map_err(|_| bad)?,
+            at_ms: next()?.parse().map_err(|_| bad)?,
+            by: next()?.chars().next().ok_or(bad)?,
+            from: next()?.parse().map_err(|_| bad)?,
+            to: next()?.parse().map_err(|_| bad)?,
+            flags: next()?.to_owned(),
+            seq: next()?.parse().map_err(|_| bad)?,
+            ack: next()?.parse().map_err(|_| bad)?,
+            payload: next()?.parse().map_err(|_| bad)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_one_short_string() {
+        let packet = Packet {
+            lane: 3,
+            at_ms: 900_123,
+            by: 'p',
+            from: "10.3.2.2:8000".parse().unwrap(),
+            to: "[fd00::1]:20000".parse().unwrap(),
+            flags: "P.".into(),
+            seq: u32::MAX,
+            ack: 7,
+            payload: 500,
+        };
+        let line = serde_json::to_string(&Line::Packet(packet.clone())).unwrap();
+        let Line::Packet(read) = serde_json::from_str(&line).unwrap() else { panic!("{line}") };
+        assert_eq!(read, packet);
+        for bad in ["", "3 1 p", "3 1 p a b c d e f"] {
+            assert!(Packet::try_from(bad.to_owned()).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! One boot: QEMU with warped time, and what the guest wrote.
+//!
+//! Everything that QEMU reads and writes, the kernel's image apart, is anonymous memory that it inherits: there
+//! is no file to leave behind, and QEMU dies with the thread that started it.
+#![allow(clippy::disallowed_methods, reason = "a boot's limit and its report are wall-clock time")]
+
+use std::{
+    fs::File,
+    io::{self, Read as _, Seek as _, Write as _},
+    os::{
+        fd::{AsRawFd as _, OwnedFd},
+        unix::process::CommandExt as _,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{MemfdFlags, memfd_create},
+    process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal},
+};
+
+use super::{
+    VmError, image,
+    kernel::Kernel,
+    protocol::{Job, Line},
+};
+
+/// How often the progress of a boot is looked at.
+const NOW_AND_THEN: Duration = Duration::from_millis(100);
+const QEMU: &str = "qemu-system-x86_64";
+/// MiB of the guest. Programs and modules are in its memory.
+const MEMORY: &str = "768";
+/// A jump to the next timer costs no wall time (`sleep=off`), an instruction takes 2 ns of virtual time.
+const WARP: &str = "shift=1,sleep=off";
+/// `LD_LIBRARY_PATH` is for init; what follows `--` are its arguments.
+const COMMAND_LINE: &str = "console=ttyS0 panic=-1 quiet tsc=reliable nowatchdog random.trust_cpu=on \
+                            LD_LIBRARY_PATH=/lib -- lab guest";
+
+/// What one boot gave.
+#[derive(Debug)]
+pub(crate) struct Boot {
+    pub(crate) lines: Vec<Line>,
+    pub(crate) walls: Walls,
+}
+
+/// Wall time since the start of the whole, image included, until …
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Walls {
+    /// … the guest's first program ran,
+    pub(crate) booted: Duration,
+    /// … its set-up was done,
+    pub(crate) ready: Duration,
+    /// … it had ended.
+    pub(crate) ended: Duration,
+}
+
+/// Boots the kernel with this job and waits for its end.
+pub(crate) fn boot(kernel: &Kernel, job: &Job, limit: Duration) -> Result<Boot, VmError> {
+    let began = Instant::now();
+    let mut image = memory("image")?;
+    let packed = image::build(kernel, job)?;
+    image.write_all(&packed).map_err(VmError::io("write", Path::new("the guest's image")))?;
+    drop(packed);
+    let (console, results, complaints) =
+        (memory("console")?, memory("results")?, memory("stderr")?);
+    let inherited = |file: &File| format!("/proc/self/fd/{}", file.as_raw_fd());
+
+    let mut command = Command::new(QEMU);
+    command
+        .args(["-accel", "tcg", "-cpu", "max", "-m", MEMORY, "-icount", WARP])
+        // The guest's time of day begins with the scenario's and keeps to virtual time.
+        .args(["-rtc", &format!("base={},clock=vm", job.date)])
+        .args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"])
+        .args(["-serial", &format!("file:{}", inherited(&console))])
+        .args(["-serial", &format!("file:{}", inherited(&results))])
+        .arg("-kernel")
+        .arg(&kernel.image)
+        .args(["-initrd", &inherited(&image), "-append", COMMAND_LINE])
+        // Ctrl-C is for this program; QEMU goes with it.
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(complaints.try_clone().map_err(VmError::io("share", Path::new("a log")))?);
+    // SAFETY: it makes one system call, which is safe between fork and exec.
+    unsafe {
+        command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
+    }
+    let mut child = Killed(command.spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => VmError::NoQemu,
+        _ => VmError::Tool { name: QEMU.into(), cause: error.to_string() },
+    })?);
+    let mut walls = Walls::default();
+    let mut results = results;
+    let ended = child.wait(limit, || {
+        // Nothing to read yet is no error.
+        if walls.ready.is_zero()
+            && let Ok(text) = text(&mut results)
+        {
+            let seen = |what: &str, at: &mut Duration| {
+                if at.is_zero() && text.contains(what) {
+                    *at = began.elapsed();
+                }
+            };
+            seen("\"Booted\"", &mut walls.booted);
+            seen("\"Ready\"", &mut walls.ready);
+        }
+    })?;
+    drop(child);
+
+    walls.ended = began.elapsed();
+    let lines = lines(&text(&mut results)?);
+    let keep = |what: String| -> VmError {
+        match kept(console, complaints) {
+            Ok(log) => VmError::Guest { what, log },
+            Err(error) => error,
+        }
+    };
+    if !ended {
+        return Err(keep(format!("it was not done after {} s", limit.as_secs())));
+    }
+    match lines.last() {
+        Some(Line::Done { .. }) => Ok(Boot { lines, walls }),
+        Some(Line::Failed { what }) => Err(keep(what.clone())),
+        _ => Err(keep("it ended before it was done (a panic?)".into())),
+    }
+}
+
+/// A process that does not outlive this.
+struct Killed(Child);
+
+impl Killed {
+    /// Whether it ended in time; calls `meanwhile` now and then.
+    fn wait(&mut self, limit: Duration, mut meanwhile: impl FnMut()) -> Result<bool, VmError> {
+        let failed =
+            |error: io::Error| VmError::Tool { name: QEMU.into(), cause: error.to_string() };
+        let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| failed(io::ErrorKind::InvalidData.into()))?;
+        let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
+        let deadline = Instant::now() + limit;
+        loop {
+            meanwhile();
+            let left = deadline.saturating_duration_since(Instant::now());
+            let now_and_then = left.min(NOW_AND_THEN);
+            let wait = Timespec::try_from(now_and_then)
+                .map_err(|_| failed(io::ErrorKind::InvalidInput.into()))?;
+            match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&wait)) {
+                Ok(0) if left.is_zero() => return Ok(false),
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => return self.0.wait().map(|_| true).map_err(failed),
+                Err(error) => return Err(failed(error.into())),
+            }
+        }
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A file of memory that a child inherits.
+fn memory(name: &str) -> Result<File, VmError> {
+    let made = memfd_create(name, MemfdFlags::empty()).map(OwnedFd::into);
+    made.map_err(|error| VmError::io("make", Path::new("a file in memory"))(error.into()))
+}
+
+fn text(file: &mut File) -> Result<String, VmError> {
+    let mut bytes = Vec::new();
+    let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
+    read.map_err(VmError::io("read", Path::new("what the guest wrote")))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The guest's lines; what is none is left out. The serial port ends lines as terminals do.
+fn lines(text: &str) -> Vec<Line> {
+    text.lines().filter_map(|line| serde_json::from_str(line.trim_end()).ok()).collect()
+}
+
+/// Leaves the console's log as a file.
+fn kept(mut console: File, mut complaints: File) -> Result<PathBuf, VmError> {
+    let text = text(&mut complaints)? + &text(&mut console)?;
+    let failed = |error| VmError::io("write", &std::env::temp_dir())(error);
+    let mut file = tempfile::Builder::new()
+        .prefix("stillopen-vm-console-")
+        .suffix(".log")
+        .tempfile()
+        .map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)?;
+    let (_, path) = file.keep().map_err(|error| failed(error.error))?;
+    Ok(path)
+}
