@@ -239,7 +239,7 @@ fn conntrack(namespaces: &[Namespace], out: &mut String) {
         let on = |on| if on { "on" } else { "off" };
         let line = format!(
             "conntrack of {}: established {}, close_wait {}, unacknowledged {}; tcp_loose {}, be_liberal \
-             {}, acct {}. It is a limit for flows that it translates, or where rules drop INVALID.",
+             {}, acct {}. It is a limit for flows that it translates, or where rules drop what has no entry.",
             table::printable(&namespace.name),
             words::limit_time(settings.established),
             words::limit_time(settings.close_wait),
