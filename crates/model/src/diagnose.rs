@@ -337,7 +337,7 @@ impl<'a> Context<'a> {
             let entry = limit.table.and_then(|table| c.entry_in(table));
             let verdict = match (timeout, limit.refreshed_by) {
                 _ if entry == Some(Entry::Absent) => {
-                    if table::is_translated_elsewhere(c) {
+                    if limit.table.is_some_and(|table| table::is_translated_beside(c, table)) {
                         continue;
                     }
                     Verdict::Unknown { missing: Missing::Entry }
@@ -367,24 +367,23 @@ impl<'a> Context<'a> {
 
     /// Which limit's table had an entry of this connection and has none any more: the path has forgotten it.
     ///
-    /// Not where another table translates it to its backend, and not where that could not be looked up and
-    /// it was quiet for less than the limit: it may go by a connection tracking entry that is older than the
-    /// virtual service.
+    /// Not before the limit's time: it may be older than the table's services or rules, or take another way. And
+    /// not where another table of the namespace translates it to its backend.
     fn forgotten_by(&self, c: &Connection) -> Option<u32> {
-        if c.state == State::CloseWait || table::is_translated_elsewhere(c) {
+        if c.state == State::CloseWait {
             return None;
         }
-        let all_read = c.tables.iter().all(|witness| witness.entry != Entry::NotRead);
         let outlived = |limit: &IdleLimit| {
-            let timeout = limit.timeout_of(c);
-            let lifetime = timeout + limit.slack_of(timeout) + c.stamp_uncertainty();
-            c.quiet().is_some_and(|quiet| quiet > lifetime)
+            c.quiet().is_some_and(|quiet| quiet + table::READ_APART >= limit.timeout_of(c))
         };
         path::limits_of(c, &self.snapshot.limits)
-            .filter(|(_, limit)| {
-                limit.table.and_then(|table| c.entry_in(table)) == Some(Entry::Absent)
+            .filter(|(_, limit)| outlived(limit))
+            .find(|(_, limit)| {
+                limit.table.is_some_and(|table| {
+                    c.entry_in(table) == Some(Entry::Absent)
+                        && !table::is_translated_beside(c, table)
+                })
             })
-            .find(|(_, limit)| all_read || outlived(limit))
             .map(|(index, _)| index)
     }
 
@@ -420,7 +419,9 @@ impl<'a> Context<'a> {
         remaining: Duration,
         quiet: Duration,
     ) -> Verdict {
-        let timeout = limit.timeout_of(c);
+        // A flow may have a shorter timeout of its own, which shows in what is left.
+        let shown = quiet + remaining + table::READ_APART + c.stamp_uncertainty();
+        let timeout = limit.timeout_of(c).min(shown);
         let far = c.far_end.as_deref().filter(|far| far.probes_unanswered < UNANSWERED_PROBES);
         let margin = [Some(own), far.map(Probing::of_far_end)]
             .into_iter()
@@ -606,7 +607,8 @@ impl<'a> Context<'a> {
         } else {
             let doomed = matches!(verdict, Verdict::AtRisk { .. } | Verdict::Cut { .. });
             let runs = c.timer != Timer::ZeroWindow && !findings.contains(Finding::Unanswered);
-            let too_late = own.is_some() && doomed && runs;
+            let absent = limit.table.and_then(|table| c.entry_in(table)) == Some(Entry::Absent);
+            let too_late = own.is_some() && doomed && runs && !(absent && heals(c, limit));
             findings.insert_if(too_late, Finding::KeepaliveTooLate);
         }
     }

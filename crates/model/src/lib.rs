@@ -41,7 +41,7 @@ pub use keepalive::{Keepalive, KeepaliveTimes, KeepaliveValues, ParseKeepaliveEr
 pub use limit::{
     Direction, Evidence, EvidenceSource, Expiry, IdleLimit, Miss, Refresh, Selector, TimerSlack,
 };
-pub use pair::pair_ends;
+pub use pair::{ends_agree, pair_ends};
 pub use peer::{probes_needed, probes_possible};
 pub use plan::{DEFAULT_KEEPALIVE, Planned, Remedy, plan, predict, recommended_keepalive};
 pub use platform::{Platform, PlatformKind};

@@ -5,7 +5,7 @@ use std::{
     hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
 };
 
-use crate::{Connection, FarEnd, Millis, OtherSide, Role, Snapshot};
+use crate::{Connection, Entry, FarEnd, Millis, OtherSide, Role, Snapshot, TableKind, Witness};
 
 /// The two ends may have been read at slightly different moments: their byte counts need to agree only
 /// where both were quiet for longer than that.
@@ -34,8 +34,12 @@ pub fn pair_ends(snapshot: &mut Snapshot) -> usize {
         }
     }
     drop(keys);
+    let direct: Vec<usize> = pairs.iter().map(|&(near, _)| near).collect();
     through_tables(connections, &mut pairs);
 
+    for near in direct {
+        not_translated(&mut snapshot.connections[near]);
+    }
     let mut gone: Vec<usize> = Vec::with_capacity(pairs.len());
     for (near, far) in pairs {
         let c = &snapshot.connections[far];
@@ -61,6 +65,17 @@ pub fn pair_ends(snapshot: &mut Snapshot) -> usize {
     gone.len()
 }
 
+/// Takes away that connection tracking has no entry: both ends see the same addresses, so nothing translates them,
+/// and a packet of either makes an entry anew. (IPVS may forward without a translation.)
+fn not_translated(c: &mut Connection) {
+    let says_nothing = |witness: &Witness| {
+        witness.table.kind == TableKind::Conntrack && witness.entry == Entry::Absent
+    };
+    if c.tables.iter().any(says_nothing) {
+        c.tables = c.tables.iter().copied().filter(|witness| !says_nothing(witness)).collect();
+    }
+}
+
 /// The ends that a table on the way translates for: the entry of one names the other's addresses.
 fn through_tables(connections: &[Connection], pairs: &mut Vec<(usize, usize)>) {
     let wanted: Vec<(OtherSide, usize)> = (0..)
@@ -81,7 +96,9 @@ fn through_tables(connections: &[Connection], pairs: &mut Vec<(usize, usize)>) {
         let Some([far]) = by_addresses.get(&other).map(Vec::as_slice) else { continue };
         let (a, b) = (&connections[near], &connections[*far]);
         let free = !paired.contains(&near) && !paired.contains(far);
-        if free && a.netns != b.netns && b.role != Role::Client && agree(a, b) {
+        // Another site may have the same addresses: the far end passes the same table.
+        let same_table = a.tables.iter().any(|witness| b.entry_in(witness.table).is_some());
+        if free && same_table && a.netns != b.netns && b.role != Role::Client && ends_agree(a, b) {
             paired.extend([near, *far]);
             pairs.push((near, *far));
         }
@@ -95,11 +112,12 @@ fn key(c: &Connection) -> u64 {
 }
 
 fn are_ends(a: &Connection, b: &Connection) -> bool {
-    a.netns != b.netns && a.local == b.peer && a.peer == b.local && agree(a, b)
+    a.netns != b.netns && a.local == b.peer && a.peer == b.local && ends_agree(a, b)
 }
 
 /// Whether what one end has sent and had acknowledged, and when, is what the other has received.
-fn agree(a: &Connection, b: &Connection) -> bool {
+#[must_use]
+pub fn ends_agree(a: &Connection, b: &Connection) -> bool {
     let (Some(of_a), Some(of_b)) = (a.counters, b.counters) else { return false };
     let close = |sent: Millis, received: Millis| {
         sent.get().abs_diff(received.get()) <= READ_APART + of_a.rtt.get()

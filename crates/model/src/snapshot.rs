@@ -192,6 +192,14 @@ pub enum SnapshotError {
         /// What the file says.
         found: String,
     },
+    /// A limit refers to a namespace that it does not hold.
+    #[error("not a snapshot: limit {id:?} refers to namespace {index}, which it does not hold")]
+    DanglingTable {
+        /// The limit's id.
+        id: String,
+        /// The position that is not there.
+        index: u32,
+    },
     /// It refers to something that it does not hold.
     #[error(
         "not a snapshot: connection {connection} refers to {what} {index}, which it does not hold"
@@ -264,6 +272,16 @@ impl Snapshot {
 
     fn check_references(&self) -> Result<(), SnapshotError> {
         let namespaces = self.namespaces.len();
+        for limit in &self.limits {
+            if let Some(table) = limit.table
+                && table.netns as usize >= namespaces
+            {
+                return Err(SnapshotError::DanglingTable {
+                    id: limit.id.clone(),
+                    index: table.netns,
+                });
+            }
+        }
         let processes = self.processes.len();
         for (connection, c) in self.connections.iter().enumerate() {
             let far = c.far_end.as_deref();

@@ -96,13 +96,14 @@ impl Connection {
 }
 
 /// The table is read after the socket, and counts in whole seconds.
-const READ_APART: Duration = Duration::from_secs(1);
+pub(crate) const READ_APART: Duration = Duration::from_secs(1);
 
-/// Whether a table on the connection's way translates it to its backend: one that has no entry is not
+/// Whether another table of the same namespace translates it to its backend: `table`, which has no entry, is not
 /// passed then.
-pub(crate) fn is_translated_elsewhere(c: &Connection) -> bool {
+pub(crate) fn is_translated_beside(c: &Connection, table: TableId) -> bool {
     let translates = |witness: &Witness| {
-        matches!(witness.entry, Entry::Present { translates_destination: true, .. })
+        witness.table.netns == table.netns
+            && matches!(witness.entry, Entry::Present { translates_destination: true, .. })
     };
     c.tables.iter().any(translates)
 }

@@ -110,6 +110,12 @@ pub enum KubeProxyError {
         /// What is wrong, and where.
         source: Box<serde_saphyr::Error>,
     },
+    /// JSON has no comments.
+    #[error("kube-proxy configuration: {part} has comments in JSON: take them out")]
+    Comments {
+        /// Which text.
+        part: String,
+    },
     /// Nothing in the text is one.
     #[error(
         "kube-proxy configuration: none in {found}; print it with: \

@@ -124,8 +124,8 @@ impl Seen {
         place: String,
     ) -> Result<(), KubeProxyError> {
         let by_a_program = FIELDS_OF_A_PROGRAM.iter().filter(|field| object.contains_key(**field));
-        let has_mode = object.contains_key("mode");
-        let in_order = by_a_program.count() >= 2 && object.keys().all(|key| key.as_str() < "mode");
+        let has_mode = object.get("mode").is_some_and(|mode| !mode.is_null());
+        let in_order = by_a_program.count() >= 2 && object.keys().all(|key| key.as_str() <= "mode");
         // Nobody sets the one without the other; and a section without a field ends in the middle.
         let ipvs_alone = object.get("ipvs").is_some_and(Value::is_object);
         let open_section =
@@ -169,11 +169,19 @@ impl Seen {
         let containers = spec.and_then(|spec| spec.get("containers")?.as_array());
         for container in containers.into_iter().flatten() {
             // A command may be one line for a shell.
-            let words = ["command", "args"]
+            let words: Vec<&str> = ["command", "args"]
                 .into_iter()
                 .flat_map(|key| strings(container.get(key)))
-                .flat_map(str::split_whitespace);
-            self.flags(words, place);
+                .flat_map(str::split_whitespace)
+                .collect();
+            // Others have a --config, too.
+            let named = ["kube-proxy", "hyperkube", "proxy"];
+            let is_it =
+                |word: &&str| word.rsplit('/').next().is_some_and(|name| named.contains(&name));
+            let called = container.get("name").and_then(Value::as_str) == Some("kube-proxy");
+            if called || words.iter().any(is_it) {
+                self.flags(words, place);
+            }
         }
         self.others.push(place.to_owned());
     }
@@ -208,7 +216,16 @@ impl Seen {
     }
 }
 
+/// JSON is read as such where it is JSON: comments in it would pass for YAML of another meaning.
 fn yaml(part: &str, text: &str) -> Result<Vec<Value>, KubeProxyError> {
+    if text.trim_start().starts_with('{')
+        && let Ok(value) = serde_json::from_str(text)
+    {
+        return Ok(vec![value]);
+    }
+    if text.trim_start().starts_with('{') && text.contains("/*") {
+        return Err(KubeProxyError::Comments { part: part.to_owned() });
+    }
     serde_saphyr::from_multiple(text)
         .map_err(|source| KubeProxyError::Yaml { part: part.to_owned(), source: Box::new(source) })
 }

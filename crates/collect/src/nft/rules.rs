@@ -48,6 +48,8 @@ pub(crate) struct Rules {
     pub drop_forwarded: bool,
     /// Whether what comes in for the namespace's own sockets and is INVALID or NEW is dropped.
     pub drop_incoming: bool,
+    /// Whether one of those drops NEW: with `tcp_loose` nothing of a connection is INVALID that it picks up.
+    pub drops_new: bool,
 }
 
 /// An address, and a port or every port.
@@ -248,6 +250,7 @@ impl Walk<'_> {
         {
             return;
         }
+        self.found.drops_new |= states & NEW != 0;
         match base.hook {
             FORWARD => self.found.drop_forwarded = true,
             INPUT => self.found.drop_incoming = true,

@@ -93,6 +93,7 @@ fn services_of_kube_proxy_are_found_through_its_maps() {
         has_nat: true,
         drop_forwarded: true,
         drop_incoming: false,
+        drops_new: false,
     };
     assert_eq!(KUBE_PROXY.read(), expected);
 }
@@ -106,6 +107,7 @@ fn services_of_iptables_are_found_through_its_chains() {
         has_nat: true,
         drop_forwarded: true,
         drop_incoming: false,
+        drops_new: false,
     };
     assert_eq!(IPTABLES.read(), expected);
 }

@@ -8,7 +8,7 @@ use std::{
     net::SocketAddr,
 };
 
-use stillopen_model::{Connection, Entry, TableKind};
+use stillopen_model::{Connection, Entry, Role, TableKind, ends_agree};
 
 use super::{
     held::{self, Held, Index},
@@ -66,13 +66,17 @@ impl Second<'_> {
         suspects.dedup();
         let tables = self.read(&drafts, held, budget, buffer, gaps);
         let alive = self.alive(&suspects, buffer);
+        let translated = self.translated(&drafts, buffer);
         let mut found: Vec<Found> = Vec::with_capacity(drafts.len());
         for Draft { connection, place, kind, said } in drafts {
             let (entry, aside) = match said {
                 Said::Entry(entry) => (Some(entry), false),
                 Said::Missing(missing) => {
-                    let alive = alive.contains(&connection);
-                    (tables.settle(place, kind, &missing, held, alive), missing.beside_ipvs)
+                    let known = Known {
+                        alive: alive.contains(&connection),
+                        translated: translated.contains(&connection),
+                    };
+                    (tables.settle(place, kind, &missing, held, known), missing.beside_ipvs)
                 }
             };
             if let Some(entry) = entry {
@@ -80,6 +84,81 @@ impl Second<'_> {
             }
         }
         only_where_ipvs_has_none(&mut found);
+        found
+    }
+
+    /// Which connections have another end on this host that takes the client for its peer, and is not the one that
+    /// the client connected to: something has translated them. The rules alone don't prove that: they may have
+    /// exceptions, and be younger than the connection.
+    fn translated(&self, drafts: &[Draft], buffer: &mut Buffer) -> HashSet<usize> {
+        let mut translated = HashSet::new();
+        let by_rules = |draft: &&Draft| {
+            matches!(&draft.said, Said::Missing(missing) if !missing.beside_ipvs)
+                && draft.kind == TableKind::Conntrack
+        };
+        if !drafts.iter().any(|draft| by_rules(&draft)) {
+            return translated;
+        }
+        let sources = drafts.iter().filter(by_rules).filter_map(|draft| match &draft.said {
+            Said::Missing(missing) => Some(missing.flow.source),
+            Said::Entry(_) => None,
+        });
+        let elsewhere = self.elsewhere(&sources.collect(), buffer);
+        let mut by_peer: HashMap<SocketAddr, Vec<&Connection>> = HashMap::new();
+        for connection in &elsewhere {
+            by_peer.entry(connection.peer).or_default().push(connection);
+        }
+        let mut by_local: HashMap<(u32, SocketAddr), Vec<SocketAddr>> = HashMap::new();
+        for connection in self.connections {
+            let Connection { netns, local, peer, .. } = *connection;
+            by_peer.entry(peer).or_default().push(connection);
+            by_local.entry((netns, local)).or_default().push(peer);
+        }
+        for draft in drafts.iter().filter(by_rules) {
+            let Said::Missing(missing) = &draft.said else { continue };
+            let client = &self.connections[draft.connection];
+            // A connection of the same port that goes to the server itself has that end.
+            let direct = by_local.get(&(client.netns, client.local)).map_or(&[][..], Vec::as_slice);
+            let is_end = |server: &&&Connection| {
+                server.netns != client.netns
+                    && server.role != Role::Client
+                    && !direct.contains(&server.local)
+                    && ends_agree(client, server)
+            };
+            let servers = by_peer.get(&missing.flow.source).into_iter().flatten();
+            if servers.filter(is_end).count() == 1 {
+                translated.insert(draft.connection);
+            }
+        }
+        translated
+    }
+
+    /// The sockets with one of these peers in the namespaces that no connection was listed of.
+    fn elsewhere(&self, peers: &HashSet<SocketAddr>, buffer: &mut Buffer) -> Vec<Connection> {
+        let listed: HashSet<u32> = self.connections.iter().map(|c| c.netns).collect();
+        let mut found = Vec::new();
+        for (netns, place) in (0..).zip(self.places).filter(|(netns, _)| !listed.contains(netns)) {
+            let read = || {
+                let take = |block: &[u8], found: &mut Vec<Connection>| {
+                    let view = View {
+                        netns,
+                        filter: &Filter::default(),
+                        listeners: None,
+                        own: &Addresses::default(),
+                    };
+                    each_socket(block, &view, |socket| {
+                        if let Socket::Connection(_, connection) = socket
+                            && peers.contains(&connection.peer)
+                        {
+                            found.push(connection);
+                        }
+                    })
+                };
+                sock_diag::read::each_block(&mut found, buffer, take)
+            };
+            // What can't be read proves nothing.
+            let _ = netns::read::visit(place, read);
+        }
         found
     }
 
@@ -194,6 +273,15 @@ impl Second<'_> {
     }
 }
 
+/// What is known of a connection whose entry is not there.
+#[derive(Clone, Copy)]
+struct Known {
+    /// It is still there, and has received nothing since.
+    alive: bool,
+    /// Its other end shows that it is translated.
+    translated: bool,
+}
+
 impl Tables {
     /// What the table says for certain; `None`: the connection does not pass it, as far as is known.
     fn settle(
@@ -202,7 +290,7 @@ impl Tables {
         kind: TableKind,
         missing: &Missing,
         held: &[Held],
-        alive: bool,
+        known: Known,
     ) -> Option<Entry> {
         let not_read = Some(Entry::NotRead);
         for at in &missing.unchanged_at {
@@ -233,14 +321,15 @@ impl Tables {
                 }
                 let to = missing.flow.destination;
                 let certain = missing.beside_ipvs
-                    || ((missing.by_rule || held[place].translates_for_others(to))
+                    || (known.translated
+                        && (missing.by_rule || held[place].translates_for_others(to))
                         && !all.untranslated.contains(&to));
                 if !certain {
                     return None;
                 }
             }
         }
-        Some(if alive { Entry::Absent } else { Entry::NotRead })
+        Some(if known.alive { Entry::Absent } else { Entry::NotRead })
     }
 }
 

@@ -181,9 +181,13 @@ impl Look<'_> {
         Fate::End
     }
 
-    /// Whether the namespace drops what has no entry.
+    /// Whether the namespace drops what has no entry. With `tcp_loose` such a packet is NEW, not INVALID.
     fn drops_strays(&self, at: At, way: Way) -> bool {
-        let Some(rules) = &self.held[at.place].rules else { return false };
+        let held = &self.held[at.place];
+        let Some(rules) = &held.rules else { return false };
+        if held.settings.is_none_or(|settings| settings.loose) && !rules.drops_new {
+            return false;
+        }
         if at.from.is_none() || way == Way::Here {
             rules.drop_incoming
         } else {

@@ -55,10 +55,11 @@ fn what_a_table_says_is_the_verdict() {
         (100, &[(IPVS, Entry::NotRead)], at_risk(800)),
         // No entry.
         (1000, &[(IPVS, Entry::Absent)], NO_ENTRY),
-        (100, &[(IPVS, Entry::Absent)], NO_ENTRY),
-        (100, &[(IPVS, Entry::Absent), (CONNTRACK, Entry::Absent)], NO_ENTRY),
-        (1000, &[(CONNTRACK, Entry::Absent)], NO_ENTRY),
-        // It may go by connection tracking, which was not read.
+        (90_000, &[(CONNTRACK, Entry::Absent)], NO_ENTRY),
+        // Before the limit's time, idleness can't be why: it may take another way, or be older than the rules.
+        (100, &[(IPVS, Entry::Absent)], NOT_PROVEN),
+        (100, &[(IPVS, Entry::Absent), (CONNTRACK, Entry::Absent)], NOT_PROVEN),
+        (1000, &[(CONNTRACK, Entry::Absent)], NOT_PROVEN),
         (100, &[(IPVS, Entry::Absent), (CONNTRACK, Entry::NotRead)], NOT_PROVEN),
         (1000, &[(IPVS, Entry::Absent), (CONNTRACK, Entry::NotRead)], NO_ENTRY),
         // It does, or the other way round.
@@ -78,8 +79,23 @@ fn what_a_table_says_is_the_verdict() {
 fn an_entry_that_only_rewrites_the_source_does_not_excuse_a_missing_one() {
     let masqueraded =
         Entry::Present { remaining: s(86_300), translates_destination: false, other_side: None };
-    let c = told(asked(100), &[(IPVS, Entry::Absent), (CONNTRACK, masqueraded)]);
+    let c = told(asked(1000), &[(IPVS, Entry::Absent), (CONNTRACK, masqueraded)]);
     assert_eq!(verdict(c, limits()), NO_ENTRY);
+}
+
+#[test]
+fn an_entry_of_another_router_does_not_excuse_a_missing_one() {
+    let elsewhere = TableId { netns: 0, kind: TableKind::Conntrack };
+    let c = told(asked(1000), &[(elsewhere, left(50)), (IPVS, Entry::Absent)]);
+    assert_eq!(verdict(c, limits()), NO_ENTRY);
+}
+
+#[test]
+fn a_flow_with_a_shorter_timeout_of_its_own_is_not_safe_by_the_tables() {
+    // 12 s quiet and 3 s left: its timeout is 15 s, whatever the sysctl says.
+    let mut c = with_keepalive(asked(12), "14/60/9");
+    c.timer_expires = Some(s(2).into());
+    assert_eq!(verdict(told(c, &[(CONNTRACK, left(3))]), limits()), at_risk(3));
 }
 
 #[test]
@@ -110,7 +126,7 @@ fn keepalive_that_comes_too_late_is_said_of_an_entry_too() {
 
 #[test]
 fn data_that_is_sent_again_into_a_forgotten_path_is_no_dead_peer() {
-    let mut c = told(asked(100), &[(CONNTRACK, Entry::Absent)]);
+    let mut c = told(asked(90_000), &[(CONNTRACK, Entry::Absent)]);
     c.retransmits = 5;
     c.counters.as_mut().unwrap().unacked = 1;
     let diagnosis = one(c, limits());
@@ -144,6 +160,7 @@ fn both_ends_at_the_sides_of_a_table_are_one_row() {
     (server.local, server.peer) = (pod, client.local);
     (server.netns, server.role, server.owner) = (1, Role::Server, None);
     server.timer_expires = Some(s(30).into());
+    server.tables = client.tables.clone();
     let counters = server.counters.as_mut().unwrap();
     (counters.last_data_recv, counters.last_data_sent) = (s(100).into(), s(100).into());
     (counters.bytes_received, counters.bytes_acked) = (101, 0);

@@ -108,14 +108,23 @@ impl Router {
 
     /// What belongs to no connection is not forwarded.
     pub(crate) fn drop_invalid(&self) {
-        self.rules(
-            "table inet test {\n\
+        self.rules(Self::INVALID);
+    }
+
+    /// Whether what has no entry is picked up in the middle (`tcp_loose`).
+    pub(crate) fn pick_up(&self, loose: bool) {
+        let value = if loose { "1" } else { "0" };
+        self.between.enter(|| {
+            fs::write("/proc/sys/net/netfilter/nf_conntrack_tcp_loose", value)
+                .expect("set a sysctl");
+        });
+    }
+
+    const INVALID: &str = ("table inet test {\n\
              chain forward {\n\
              type filter hook forward priority filter\n\
              ct state invalid drop\n\
-             }\n}\n",
-        );
-    }
+             }\n}\n");
 
     /// Takes every rule away; the entries stay.
     pub(crate) fn forget_rules(&self) {

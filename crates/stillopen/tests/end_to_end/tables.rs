@@ -121,6 +121,11 @@ fn a_connection_that_is_routed_as_it_is_has_no_witness() {
 fn where_invalid_packets_are_dropped_it_has_one() {
     let router = Router::new();
     router.drop_invalid();
+    // Picked up in the middle, nothing of it is INVALID.
+    let mut picked_up = router.connect(Family::V4, Wanted::Server);
+    picked_up.ask();
+    assert_eq!(router.snapshot().said(&picked_up), Said::Nothing);
+    router.pick_up(false);
     for family in FAMILIES {
         let mut connection = router.connect(family, Wanted::Server);
         connection.ask();

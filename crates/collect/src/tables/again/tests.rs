@@ -38,7 +38,8 @@ fn missing(by_rule: bool, beside_ipvs: bool, unchanged_at: &[usize]) -> Missing 
 
 fn settled(tables: &Tables, kind: TableKind, missing: &Missing, alive: bool) -> String {
     let by_others = Held { translated: [SERVICE.parse().unwrap()].into(), ..Held::default() };
-    match tables.settle(0, kind, missing, &[by_others, Held::default()], alive) {
+    let known = Known { alive, translated: true };
+    match tables.settle(0, kind, missing, &[by_others, Held::default()], known) {
         None => "nothing".to_owned(),
         Some(Entry::Present { remaining, .. }) => format!("{} s", remaining.as_secs()),
         Some(other) => format!("{other:?}"),

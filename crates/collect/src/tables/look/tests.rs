@@ -156,13 +156,18 @@ fn an_untranslated_entry_matters_where_strays_are_dropped() {
     let as_it_is = flow(CLIENT, SERVER);
     let entry = Tracked::new(as_it_is, as_it_is.inverse(), 5, 0);
     let held = |drop_forwarded, drop_incoming| {
-        let rules = Rules { drop_forwarded, drop_incoming, ..Rules::default() };
+        let rules = Rules { drop_forwarded, drop_incoming, drops_new: true, ..Rules::default() };
+        Held { rules: Some(rules), ..tracking(vec![entry]) }
+    };
+    let only_invalid = || {
+        let rules = Rules { drop_forwarded: true, ..Rules::default() };
         Held { rules: Some(rules), ..tracking(vec![entry]) }
     };
     let present = vec!["conntrack: 5 s, translated false".to_owned()];
     for (case, held, at, words) in [
         ("nothing is dropped", held(false, false), ELSEWHERE, &vec![]),
         ("it is forwarded", held(true, false), ELSEWHERE, &present),
+        ("it would be picked up again", only_invalid(), ELSEWHERE, &vec![]),
         ("it is forwarded, others are dropped", held(false, true), ELSEWHERE, &vec![]),
         ("its answers come in", held(false, true), HERE, &present),
         ("its answers come in, others are dropped", held(true, false), HERE, &vec![]),
