@@ -69,6 +69,7 @@ impl Path {
         Ok(Self { profile, timeouts, kube_proxy, hz, backends, vip, addresses })
     }
 
+    #[cfg(all(feature = "programs", target_os = "linux", not(stillopen_portable)))]
     pub(crate) fn addresses(&self) -> &Addresses {
         &self.addresses
     }

@@ -19,7 +19,10 @@ impl Progress {
         {
             bar.set_style(style);
         }
-        bar.enable_steady_tick(Duration::from_secs(1));
+        // A bar that nobody sees has nothing to tick for.
+        if !bar.is_hidden() {
+            bar.enable_steady_tick(Duration::from_secs(1));
+        }
         Self(bar)
     }
 

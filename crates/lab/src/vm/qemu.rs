@@ -35,9 +35,10 @@ const QEMU: &str = "qemu-system-x86_64";
 const MEMORY: &str = "768";
 /// A jump to the next timer costs no wall time (`sleep=off`), an instruction takes 2 ns of virtual time.
 const WARP: &str = "shift=1,sleep=off";
-/// `LD_LIBRARY_PATH` is for init; what follows `--` are its arguments.
+/// `LD_LIBRARY_PATH` and `TERM` are for init, whose console draws no progress; what follows `--` are its
+/// arguments.
 const COMMAND_LINE: &str = "console=ttyS0 panic=-1 quiet tsc=reliable nowatchdog random.trust_cpu=on \
-                            LD_LIBRARY_PATH=/lib -- lab guest";
+                            LD_LIBRARY_PATH=/lib TERM=dumb -- lab guest";
 
 /// What one boot gave.
 #[derive(Debug)]
@@ -64,7 +65,7 @@ pub(crate) fn boot(kernel: &Kernel, job: &Job, limit: Duration) -> Result<Boot, 
     let packed = image::build(kernel, job)?;
     image.write_all(&packed).map_err(VmError::io("write", Path::new("the guest's image")))?;
     drop(packed);
-    let (console, results, complaints) =
+    let (console, mut results, mut complaints) =
         (memory("console")?, memory("results")?, memory("stderr")?);
     let inherited = |file: &File| format!("/proc/self/fd/{}", file.as_raw_fd());
 
@@ -93,7 +94,6 @@ pub(crate) fn boot(kernel: &Kernel, job: &Job, limit: Duration) -> Result<Boot, 
         _ => VmError::Tool { name: QEMU.into(), cause: error.to_string() },
     })?);
     let mut walls = Walls::default();
-    let mut results = results;
     let ended = child.wait(limit, || {
         // Nothing to read yet is no error.
         if walls.ready.is_zero()
@@ -112,20 +112,17 @@ pub(crate) fn boot(kernel: &Kernel, job: &Job, limit: Duration) -> Result<Boot, 
 
     walls.ended = began.elapsed();
     let lines = lines(&text(&mut results)?);
-    let keep = |what: String| -> VmError {
-        match kept(console, complaints) {
-            Ok(log) => VmError::Guest { what, log },
-            Err(error) => error,
+    let what = match lines.last() {
+        _ if !ended => format!("it was not done after {} s", limit.as_secs()),
+        Some(Line::Done { .. }) => return Ok(Boot { lines, walls }),
+        Some(Line::Failed { what }) => what.clone(),
+        _ => {
+            let said = text(&mut complaints)?;
+            let said = said.lines().rfind(|line| !line.trim().is_empty());
+            format!("it ended before it was done ({})", said.map_or("a panic?", str::trim))
         }
     };
-    if !ended {
-        return Err(keep(format!("it was not done after {} s", limit.as_secs())));
-    }
-    match lines.last() {
-        Some(Line::Done { .. }) => Ok(Boot { lines, walls }),
-        Some(Line::Failed { what }) => Err(keep(what.clone())),
-        _ => Err(keep("it ended before it was done (a panic?)".into())),
-    }
+    Err(VmError::Guest { what, log: kept(console, complaints)? })
 }
 
 /// A process that does not outlive this.
