@@ -46,6 +46,9 @@ const BYTES_MOST: u64 = 80;
 const DUCKDB_PACKAGE: &str = "duckdb==2.0.1";
 const DUCKDB_SCRIPT: &str = include_str!("logs.py");
 
+/// Makes the command of one of the works that are compared.
+type Work<'a> = Box<dyn Fn() -> Command + 'a>;
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     tools::require(&[PYTHON, VENV])?;
     let packages = ["--package", "stillopen", "--package", "xtask"];
@@ -64,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let (client, server) = (logs.join("client.log"), logs.join("server.log"));
     let stillopen = target.join("release/stillopen");
-    let works: [(&str, Box<dyn Fn() -> Command>); 3] = [
+    let works: [(&str, Work<'_>); 3] = [
         (WC, Box::new(|| command("wc", &[Path::new("-l"), &client, &server]))),
         (LOGS, Box::new(|| logs_json(&stillopen, &client, &server))),
         (DUCKDB, Box::new(|| command(&python, &[&script, &client, &server]))),

@@ -36,6 +36,7 @@ const STEPS: usize = 1 << 20;
 const MOST: usize = 1 << 16;
 
 /// What follows from the rules of one namespace.
+#[allow(clippy::struct_excessive_bools, reason = "each is an answer of its own")]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Rules {
     /// Destinations of packets from elsewhere that are certain to be translated.
