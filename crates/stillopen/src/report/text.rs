@@ -111,8 +111,9 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
     }
     writeln!(
         text,
-        "Which is yours?  stillopen limits --catalogue aws            look it up\n\
-         \x20                stillopen check --limit aws-nat-gateway    you know it"
+        "Which is yours?  stillopen limits --catalogue aws                 look it up\n\
+         \x20                stillopen logs --client a.log --server b.log    you have logs of a loss\n\
+         \x20                stillopen check --limit aws-nat-gateway         you know it"
     )
 }
 
