@@ -4,17 +4,10 @@ use stillopen_model::Connection;
 
 use super::{Collected, gaps::Gaps};
 use crate::{
-    CollectError, Filter,
-    address::Addresses,
-    netlink::{
-        Block, NetlinkError,
-        read::{Buffer, Whole},
-    },
+    CollectError,
+    netlink::read::{Buffer, Whole},
     netns::{self, Place},
-    sock_diag::{
-        self, View,
-        parse::{Socket, each_socket},
-    },
+    sock_diag::read::each_connection,
     watch::update,
 };
 
@@ -83,22 +76,13 @@ struct Again<'a> {
 }
 
 impl Again<'_> {
-    fn take(&mut self, block: &[u8]) -> Result<Block, NetlinkError> {
-        let view = View {
-            netns: 0,
-            filter: &Filter::default(),
-            listeners: None,
-            own: &Addresses::default(),
-        };
-        each_socket(block, &view, |socket| {
-            let Socket::Connection(cookie, newer) = socket else { return };
-            let by_cookie = |&at: &u32| self.cookies[at as usize];
-            let Ok(at) = self.index.binary_search_by_key(&cookie, by_cookie) else { return };
-            let at = self.index[at] as usize;
-            if !std::mem::replace(&mut self.seen[at], true) {
-                update(&mut self.connections[at], &newer);
-            }
-        })
+    fn take(&mut self, cookie: u64, newer: &Connection) {
+        let by_cookie = |&at: &u32| self.cookies[at as usize];
+        let Ok(at) = self.index.binary_search_by_key(&cookie, by_cookie) else { return };
+        let at = self.index[at] as usize;
+        if !std::mem::replace(&mut self.seen[at], true) {
+            update(&mut self.connections[at], newer);
+        }
     }
 }
 
@@ -112,8 +96,8 @@ fn again(
     index.sort_unstable_by_key(|&at| cookies[at as usize]);
     let mut again = Again { cookies, index, connections, seen };
     let read = || {
-        let take = |block: &[u8], again: &mut Again<'_>| again.take(block);
-        sock_diag::read::each_block(&mut again, &mut Buffer::new(), take)
+        let take = |cookie, newer, again: &mut Again<'_>| again.take(cookie, &newer);
+        each_connection(0, &mut again, &mut Buffer::new(), take)
     };
     match netns::read::visit(place, read) {
         Ok(Ok(whole)) => Ok(whole),

@@ -1,14 +1,20 @@
 //! Asks the kernel for the TCP sockets of the calling thread's network namespace.
 
 use rustix::net::netlink::SOCK_DIAG;
+use stillopen_model::Connection;
 
 use super::{
     Listeners, Sockets, View,
+    parse::{Socket, each_socket},
     wire::{GET_TCP_SOCKETS, INET_DIAG_INFO, LISTEN},
 };
-use crate::netlink::{
-    Block, NetlinkError,
-    read::{Buffer, Whole, dump},
+use crate::{
+    Filter,
+    address::Addresses,
+    netlink::{
+        Block, NetlinkError,
+        read::{Buffer, Whole, dump},
+    },
 };
 
 /// `sizeof(struct inet_diag_req)`
@@ -30,13 +36,24 @@ pub(crate) fn connections(
     tcp_dump(CONNECTION_STATES, WITH_INFO, into, buffer, restart, take)
 }
 
-/// Hands each block of the dump of the namespace's connections to `take`. A dump that has to be asked
-/// for again gives the same sockets again.
-pub(crate) fn each_block<S>(
+/// Hands each of the namespace's connections with its cookie to `take`; what their surroundings would tell
+/// (roles by listeners, own addresses) is not looked up. A dump that has to be asked for again gives the
+/// same ones again.
+pub(crate) fn each_connection<S>(
+    netns: u32,
     state: &mut S,
     buffer: &mut Buffer,
-    take: impl Fn(&[u8], &mut S) -> Result<Block, NetlinkError>,
+    take: impl Fn(u64, Connection, &mut S),
 ) -> Result<Whole, NetlinkError> {
+    let take = |block: &[u8], state: &mut S| {
+        let view =
+            View { netns, filter: &Filter::default(), listeners: None, own: &Addresses::default() };
+        each_socket(block, &view, |socket| {
+            if let Socket::Connection(cookie, connection) = socket {
+                take(cookie, connection, state);
+            }
+        })
+    };
     tcp_dump(CONNECTION_STATES, WITH_INFO, state, buffer, |_| {}, take)
 }
 

@@ -15,18 +15,13 @@ use super::{
     look::{Draft, Found, Missing, Said, of_row, present},
 };
 use crate::{
-    Filter,
-    address::Addresses,
     budget::Budget,
     conntrack::{Tracked, read::Wanted},
     ipvs::{self, Row},
     linux::{Gaps, TableGap},
     netlink::read::Buffer,
     netns::{self, Place},
-    sock_diag::{
-        self, View,
-        parse::{Socket, each_socket},
-    },
+    sock_diag::read::each_connection,
 };
 
 /// While entries come and go, the kernel's list of them may leave one out: so often it is read then.
@@ -138,24 +133,12 @@ impl Second<'_> {
         let listed: HashSet<u32> = self.connections.iter().map(|c| c.netns).collect();
         let mut found = Vec::new();
         for (netns, place) in (0..).zip(self.places).filter(|(netns, _)| !listed.contains(netns)) {
-            let read = || {
-                let take = |block: &[u8], found: &mut Vec<Connection>| {
-                    let view = View {
-                        netns,
-                        filter: &Filter::default(),
-                        listeners: None,
-                        own: &Addresses::default(),
-                    };
-                    each_socket(block, &view, |socket| {
-                        if let Socket::Connection(_, connection) = socket
-                            && peers.contains(&connection.peer)
-                        {
-                            found.push(connection);
-                        }
-                    })
-                };
-                sock_diag::read::each_block(&mut found, buffer, take)
+            let take = |_, connection: Connection, found: &mut Vec<Connection>| {
+                if peers.contains(&connection.peer) {
+                    found.push(connection);
+                }
             };
+            let read = || each_connection(netns, &mut found, buffer, take);
             // What can't be read proves nothing.
             let _ = netns::read::visit(place, read);
         }
@@ -246,26 +229,15 @@ impl Second<'_> {
             let Some(place) = self.places.get(netns(&of_one[0]) as usize) else { continue };
             let by_cookie: HashMap<u64, usize> =
                 of_one.iter().map(|&at| (self.cookies[at], at)).collect();
-            let read = || {
-                let take = |block: &[u8], alive: &mut HashSet<usize>| {
-                    let view = View {
-                        netns: 0,
-                        filter: &Filter::default(),
-                        listeners: None,
-                        own: &Addresses::default(),
-                    };
-                    each_socket(block, &view, |socket| {
-                        let Socket::Connection(cookie, now) = socket else { return };
-                        let Some(&at) = by_cookie.get(&cookie) else { return };
-                        let received = |c: &Connection| c.counters.map(|counters| counters.segs_in);
-                        let before = &self.connections[at];
-                        if now.state == before.state && received(&now) == received(before) {
-                            alive.insert(at);
-                        }
-                    })
-                };
-                sock_diag::read::each_block(&mut alive, buffer, take)
+            let take = |cookie, now: Connection, alive: &mut HashSet<usize>| {
+                let Some(&at) = by_cookie.get(&cookie) else { return };
+                let received = |c: &Connection| c.counters.map(|counters| counters.segs_in);
+                let before = &self.connections[at];
+                if now.state == before.state && received(&now) == received(before) {
+                    alive.insert(at);
+                }
             };
+            let read = || each_connection(0, &mut alive, buffer, take);
             // What can't be read now is not said to be alive.
             let _ = netns::read::visit(place, read);
         }
