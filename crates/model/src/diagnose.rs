@@ -334,7 +334,7 @@ impl<'a> Context<'a> {
                 continue;
             }
             let timeout = path::timeout_in_state(c, limit);
-            let entry = limit.table.and_then(|table| c.entry_in(table));
+            let entry = c.entry_under(limit);
             let verdict = match (timeout, limit.refreshed_by) {
                 _ if entry == Some(Entry::Absent) => {
                     if limit.table.is_some_and(|table| table::is_translated_beside(c, table)) {
@@ -607,7 +607,7 @@ impl<'a> Context<'a> {
         } else {
             let doomed = matches!(verdict, Verdict::AtRisk { .. } | Verdict::Cut { .. });
             let runs = c.timer != Timer::ZeroWindow && !findings.contains(Finding::Unanswered);
-            let absent = limit.table.and_then(|table| c.entry_in(table)) == Some(Entry::Absent);
+            let absent = c.entry_under(limit) == Some(Entry::Absent);
             let too_late = own.is_some() && doomed && runs && !(absent && heals(c, limit));
             findings.insert_if(too_late, Finding::KeepaliveTooLate);
         }

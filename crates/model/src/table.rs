@@ -88,6 +88,13 @@ impl Connection {
         })
     }
 
+    /// What the table that `limit` is the timeout of says of this connection; `None`: it is of no table, or the
+    /// connection does not pass that, as far as is known.
+    #[must_use]
+    pub fn entry_under(&self, limit: &IdleLimit) -> Option<Entry> {
+        self.entry_in(limit.table?)
+    }
+
     /// What `table` says of this connection; `None`: it does not pass there, as far as is known.
     #[must_use]
     pub fn entry_in(&self, table: TableId) -> Option<Entry> {

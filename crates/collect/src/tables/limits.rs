@@ -1,7 +1,5 @@
 //! The timeouts of the tables that matter, as limits.
 
-use std::time::Duration;
-
 use ipnet::IpNet;
 use stillopen_model::{
     ConntrackSettings, Evidence, EvidenceSource, IdleLimit, KernelHz, Miss, Selector, TableId,
@@ -11,12 +9,10 @@ use stillopen_model::{
 use super::{held::Held, look::Found};
 use crate::{
     ipvs::{Ipvs, Timeouts},
+    kube_proxy::IPVS_TCP_CLOSE_WAIT,
     netns::Place,
     nft::Rules,
 };
-
-/// `tcp_timeouts[IP_VS_TCP_S_CLOSE_WAIT]` (`net/netfilter/ipvs/ip_vs_proto_tcp.c`): nothing changes it.
-const IPVS_CLOSE_WAIT: Duration = Duration::from_secs(60);
 
 /// Those of IPVS first: where conntrack has no entry either, IPVS is the one that should have.
 pub(super) fn limits(
@@ -69,7 +65,7 @@ fn ipvs(ipvs: &Ipvs) -> Option<IdleLimit> {
     }
     let evidence = Evidence::new(EvidenceSource::Kernel, "netlink, this kernel".to_owned());
     let mut limit = IdleLimit::new("ipvs".to_owned(), String::new(), tcp, evidence);
-    limit.client_closed = Some(IPVS_CLOSE_WAIT);
+    limit.client_closed = Some(IPVS_TCP_CLOSE_WAIT);
     limit.server_closed = Some(tcp_fin);
     limit.selector = Selector {
         services: services.iter().copied().filter(|service| service.port() != 0).collect(),

@@ -168,8 +168,7 @@ fn entry(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> Option<(String, 
 
 /// Whether the deciding limit's table has no entry of the connection.
 pub(crate) fn is_absent(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> bool {
-    let table = limit(snapshot, d).and_then(|limit| limit.table);
-    table.and_then(|table| c.entry_in(table)) == Some(Entry::Absent)
+    limit(snapshot, d).and_then(|limit| c.entry_under(limit)) == Some(Entry::Absent)
 }
 
 /// `IPVS table of host`

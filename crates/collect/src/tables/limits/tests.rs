@@ -1,6 +1,6 @@
 //! The limits of tables, by what was read of them.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use stillopen_model::Entry;
 
