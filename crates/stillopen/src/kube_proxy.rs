@@ -31,8 +31,7 @@ impl KubeProxyArgs {
             .iter()
             .map(|&network| KnownService { network, seen: format!("--service-cidr {network}") });
         snapshot.services.splice(0..0, of_user);
-        let Some(path) = &self.kube_proxy_config else { return Ok(None) };
-        let found = parse(&read(path)?).with_context(|| shown(path))?;
+        let Some((found, path)) = self.found()? else { return Ok(None) };
         Ok(apply(&found, path, snapshot))
     }
 
@@ -41,12 +40,17 @@ impl KubeProxyArgs {
     /// # Errors
     /// The file can't be read or is no such configuration.
     pub(crate) fn limit(&self, hz: KernelHz) -> Result<Option<IdleLimit>> {
-        let Some(path) = &self.kube_proxy_config else { return Ok(None) };
-        let found = parse(&read(path)?).with_context(|| shown(path))?;
+        let Some((found, path)) = self.found()? else { return Ok(None) };
         let peers = self.service_cidrs.clone();
         let selector = Selector { peers, ..Selector::default() };
         let limit = limit(&found.settings, hz, evidence(&found, path));
         Ok(limit.map(|limit| IdleLimit { selector, ..limit }))
+    }
+
+    /// The configuration and its file, where one is given.
+    fn found(&self) -> Result<Option<(Found, &Path)>> {
+        let Some(path) = &self.kube_proxy_config else { return Ok(None) };
+        Ok(Some((parse(&read(path)?).with_context(|| shown(path))?, path)))
     }
 
     /// The options as they were given, each with a blank before it.

@@ -40,9 +40,10 @@ impl Assumed {
                 .iter()
                 .map(|&row| snapshot.connections[row as usize].clone())
                 .collect(),
+            namespaces: snapshot.namespaces.clone(),
+            processes: snapshot.processes.clone(),
             limits: vec![limit.clone()],
-            gaps: Vec::new(),
-            ..snapshot.clone()
+            ..Snapshot::new(snapshot.taken_at.clone(), snapshot.host.clone())
         };
         let verdicts = diagnose(&assuming).into_iter().map(|diagnosis| diagnosis.verdict);
         Self { rows: positions.into_iter().zip(verdicts).collect(), limit: Some(limit) }
