@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{keepalive, server::ServerAddress};
+use super::server::ServerAddress;
 use crate::{
     http::{ATTEMPT, Answer, PATH, Problem, REQUEST_ID},
     log::ClientSaw,
@@ -75,7 +75,7 @@ impl Attempt<'_> {
             .map_err(|error| named("connect to", &error))?;
         stream.set_nodelay(true).map_err(|error| named("set TCP_NODELAY for", &error))?;
         if let Some(values) = self.keepalive {
-            keepalive::turn_on(&stream, values)
+            stillopen_remedy::turn_on(&stream, values)
                 .map_err(|error| named("turn keepalive on for", &error.into()))?;
         }
         Ok(stream)

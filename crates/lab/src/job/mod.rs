@@ -7,7 +7,6 @@
 
 mod attempt;
 mod documents;
-mod keepalive;
 mod progress;
 mod results;
 mod server;
