@@ -3,7 +3,7 @@
 //!
 //! Read first: `middlebox/mod.rs`, then `scenario.rs`, then `sim/mod.rs`; for the two programs `log.rs`
 //! (what both say they did) and `http.rs` (what they say to each other), then `agent/mod.rs` and
-//! `job/mod.rs`.
+//! `job/mod.rs`; for anyone's own client behind a path that forgets `exec/mod.rs`.
 #![deny(unsafe_code)]
 
 #[cfg(feature = "programs")]
@@ -11,6 +11,8 @@ pub mod agent;
 #[cfg(feature = "programs")]
 mod clock;
 pub mod embedded;
+#[cfg(feature = "programs")]
+pub mod exec;
 #[cfg(feature = "programs")]
 mod http;
 #[cfg(feature = "programs")]

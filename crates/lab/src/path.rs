@@ -9,6 +9,7 @@ use stillopen_collect::kube_proxy::{self, KubeProxy, Mode};
 
 use crate::{
     middlebox::{Config, Middlebox, Profile, Service, TcpState, Timeouts},
+    result::PathResult,
     run::{RunError, RunOptions},
     scenario::{self, Scenario},
 };
@@ -58,6 +59,12 @@ impl Path {
             timeouts = timeouts.with(TcpState::Established, idle);
         }
         let addresses = Addresses::new(0, options.ipv6, *backends);
+        let hz = options.hz.unwrap_or(*hz);
+        Ok(Self { kube_proxy, ..Self::new(profile, timeouts, hz, addresses) })
+    }
+
+    /// One of this kind; nothing is read of a cluster.
+    pub(crate) fn new(profile: Profile, timeouts: Timeouts, hz: u32, addresses: Addresses) -> Self {
         let backends = addresses.backends.clone();
         // Without translation, the address that clients connect to is the server's own.
         let (vip, backends) = if profile.translates {
@@ -65,8 +72,21 @@ impl Path {
         } else {
             (backends[0], vec![backends[0]])
         };
-        let hz = options.hz.unwrap_or(*hz);
-        Ok(Self { profile, timeouts, kube_proxy, hz, backends, vip, addresses })
+        Self { profile, timeouts, kube_proxy: None, hz, backends, vip, addresses }
+    }
+
+    /// What results say of it.
+    pub(crate) fn result(&self) -> PathResult {
+        PathResult {
+            profile: self.profile.name,
+            about: self.profile.about,
+            kube_proxy_mode: self.kube_proxy.as_ref().map(|settings| settings.mode.name()),
+            tcp_timeout: self.kube_proxy.as_ref().and_then(|s| s.tcp_timeout_written.clone()),
+            idle_timeout_s: self.idle_timeout().as_secs_f64(),
+            hz: self.hz,
+            vip: self.vip.to_string(),
+            backends: self.backends.len(),
+        }
     }
 
     #[cfg(all(feature = "programs", target_os = "linux", not(stillopen_portable)))]

@@ -8,7 +8,7 @@ use stillopen_model::KeepaliveValues;
 use crate::{
     middlebox::Profile,
     path::Path,
-    result::{Outcome, PathResult, RunResult},
+    result::{Outcome, RunResult},
     scenario::{Bounds, Scenario, Totals},
     sim::{incident, timeline},
 };
@@ -147,16 +147,7 @@ pub(crate) fn blank(scenario: &Scenario, path: &Path, options: &RunOptions) -> R
         name: scenario.name.clone(),
         driver: "sim",
         seed: options.seed.unwrap_or(scenario.seed),
-        path: PathResult {
-            profile: path.profile.name,
-            about: path.profile.about,
-            kube_proxy_mode: path.kube_proxy.as_ref().map(|settings| settings.mode.name()),
-            tcp_timeout: path.kube_proxy.as_ref().and_then(|s| s.tcp_timeout_written.clone()),
-            idle_timeout_s: path.idle_timeout().as_secs_f64(),
-            hz: path.hz,
-            vip: path.vip.to_string(),
-            backends: path.backends.len(),
-        },
+        path: path.result(),
         client_keepalive: text(client_keepalive(scenario, options)),
         server_keepalive: text(scenario.server.keepalive.0),
         requests: 0,

@@ -1,0 +1,212 @@
+//! What came of a run of `lab exec`: for programs, and in a sentence for people.
+
+use std::{fmt::Write as _, net::SocketAddr};
+
+use serde::Serialize;
+
+use crate::result::PathResult;
+
+/// The version of [`Summary`]'s fields.
+pub const SCHEMA: &str = "stillopen.lab-exec/1";
+
+/// The sentence names so many times; the others are counted.
+const NAMED: usize = 5;
+
+/// What the path did, and how the client ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// What ran it: `netns` or `vm`.
+    pub driver: &'static str,
+    /// What was between the ends.
+    pub path: PathResult,
+    /// How the client ended.
+    pub status: Status,
+    /// How long it ran, by the clock that the path has.
+    pub took_s: f64,
+    /// Connections that the path has known.
+    pub connections: u32,
+    /// Those of them that it forgot while they were open.
+    pub forgotten: Vec<Forgotten>,
+    /// Forgotten connections on which the server sent data that did not reach the client.
+    pub answers_lost: u32,
+    /// Forgotten connections on which the client sent data that did not reach the server.
+    pub requests_lost: u32,
+    /// Resets that the path made itself.
+    pub resets: u32,
+    /// What crossed it.
+    pub packets: Packets,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// With this exit status.
+    Exit(u8),
+    /// By this signal.
+    Signal(u8),
+}
+
+impl Status {
+    /// As a shell has it: 128 and the signal's number for a death by signal.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Exit(code) => code,
+            Self::Signal(number) => 128_u8.saturating_add(number),
+        }
+    }
+}
+
+/// A connection that was forgotten while it was open.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Forgotten {
+    /// When, since the start.
+    pub at_s: f64,
+    /// When its last packet had come.
+    pub last_s: f64,
+    /// Who opened it.
+    pub client: SocketAddr,
+    /// Whom the client connected to.
+    pub vip: SocketAddr,
+    /// Who served it.
+    pub backend: SocketAddr,
+}
+
+/// Packets, as the path had them: what offloading keeps together is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Packets {
+    /// That went on to the server's side.
+    pub to_server: u64,
+    /// That went on to the client's side.
+    pub to_client: u64,
+    /// That the path dropped.
+    pub dropped: u64,
+    /// That were lost at random, as asked.
+    pub lost: u64,
+}
+
+impl Summary {
+    /// What the path did, in a sentence without its end.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let count = |number: u32, one: &str, more: &str| match number {
+            1 => format!("1 {one}"),
+            _ => format!("{number} {more}"),
+        };
+        let forgot = u32::try_from(self.forgotten.len()).unwrap_or(u32::MAX);
+        let mut text = match (self.connections, forgot) {
+            (0, 0) => return "no connection came to the path".into(),
+            (1, 0) => "forgot nothing of 1 connection".to_owned(),
+            (all, 0) => format!("forgot none of {all} connections"),
+            (_, some) => {
+                format!("forgot {} at {}", count(some, "connection", "connections"), self.times())
+            }
+        };
+        if self.answers_lost > 0 {
+            let (one, more) = (
+                "answer left for a peer that never got it",
+                "answers left for peers that never got them",
+            );
+            let _ = write!(text, "; {}", count(self.answers_lost, one, more));
+        }
+        if self.requests_lost > 0 {
+            let (one, more) = (
+                "request left for a server that never got it",
+                "requests left for a server that never got them",
+            );
+            let _ = write!(text, "; {}", count(self.requests_lost, one, more));
+        }
+        if forgot > 0 && self.answers_lost == 0 && self.requests_lost == 0 {
+            let _ = write!(text, "; no data was lost by it");
+        }
+        if self.resets > 0 {
+            let _ = write!(text, "; made {}", count(self.resets, "reset", "resets"));
+        }
+        text
+    }
+
+    fn times(&self) -> String {
+        let named = self.forgotten.iter().take(NAMED).map(|one| format!("{:.1} s", one.at_s));
+        let mut times: Vec<_> = named.collect();
+        if self.forgotten.len() > NAMED {
+            times.push(format!("{} more times", self.forgotten.len() - NAMED));
+        }
+        match times.split_last() {
+            Some((last, [])) => last.clone(),
+            Some((last, before)) => format!("{} and {last}", before.join(", ")),
+            None => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(connections: u32, forgotten: &[f64], lost: [u32; 2], resets: u32) -> String {
+        let end = SocketAddr::from(([10, 0, 1, 2], 20_000));
+        let forgotten = forgotten.iter().map(|&at_s| Forgotten {
+            at_s,
+            last_s: 0.0,
+            client: end,
+            vip: end,
+            backend: end,
+        });
+        Summary {
+            schema: SCHEMA,
+            driver: "netns",
+            path: PathResult {
+                profile: "ipvs",
+                about: "",
+                kube_proxy_mode: None,
+                tcp_timeout: None,
+                idle_timeout_s: 5.0,
+                hz: 250,
+                vip: end.to_string(),
+                backends: 1,
+            },
+            status: Status::Exit(0),
+            took_s: 9.0,
+            connections,
+            forgotten: forgotten.collect(),
+            answers_lost: lost[0],
+            requests_lost: lost[1],
+            resets,
+            packets: Packets::default(),
+        }
+        .text()
+    }
+
+    #[test]
+    fn one_sentence() {
+        for (text, is) in [
+            (summary(0, &[], [0, 0], 0), "no connection came to the path"),
+            (summary(1, &[], [0, 0], 0), "forgot nothing of 1 connection"),
+            (summary(3, &[], [0, 0], 0), "forgot none of 3 connections"),
+            (
+                summary(1, &[5.01], [1, 0], 0),
+                "forgot 1 connection at 5.0 s; 1 answer left for a peer that never got it",
+            ),
+            (
+                summary(2, &[5.0, 7.25], [0, 1], 1),
+                "forgot 2 connections at 5.0 s and 7.2 s; 1 request left for a server that never got it; made \
+                 1 reset",
+            ),
+            (
+                summary(7, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], [0, 0], 0),
+                "forgot 7 connections at 1.0 s, 2.0 s, 3.0 s, 4.0 s, 5.0 s and 2 more times; no data was lost \
+                 by it",
+            ),
+        ] {
+            assert_eq!(text, is);
+        }
+    }
+
+    #[test]
+    fn a_death_by_signal_is_128_and_its_number() {
+        assert_eq!((Status::Exit(3).code(), Status::Signal(15).code()), (3, 143));
+    }
+}

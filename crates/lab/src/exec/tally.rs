@@ -1,0 +1,93 @@
+//! Counts what a path does, from what its driver sees: which connections it forgot while they were open,
+//! and what was sent on them afterwards and went nowhere. No I/O, no clock.
+
+use std::{collections::HashMap, net::SocketAddr, time::Duration};
+
+use super::summary::{Forgotten, Packets};
+use crate::middlebox::{Flow, Side};
+
+/// The counts of one run.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Connections that the path has known.
+    pub connections: u32,
+    /// Those of them that it forgot while they were open.
+    pub forgotten: Vec<Forgotten>,
+    /// As in [`Summary`](super::Summary).
+    pub answers_lost: u32,
+    /// As in [`Summary`](super::Summary).
+    pub requests_lost: u32,
+    /// The driver counts these.
+    pub resets: u32,
+    /// And these.
+    pub packets: Packets,
+    /// What was lost of each forgotten connection, by the client's address.
+    gone: HashMap<SocketAddr, Gone>,
+}
+
+#[derive(Debug)]
+struct Gone {
+    flow: Flow,
+    answer: bool,
+    request: bool,
+}
+
+impl Tally {
+    /// A connection from `client` is new.
+    pub fn opened(&mut self, client: SocketAddr) {
+        self.connections = self.connections.saturating_add(1);
+        self.gone.remove(&client);
+    }
+
+    /// The path forgot a connection that was open.
+    pub fn forgot(&mut self, flow: Flow, last: Duration, at: Duration) {
+        let Flow { client, vip, backend } = flow;
+        let (at_s, last_s) = (at.as_secs_f64(), last.as_secs_f64());
+        self.forgotten.push(Forgotten { at_s, last_s, client, vip, backend });
+        self.gone.insert(client, Gone { flow, answer: false, request: false });
+    }
+
+    /// Data came `from` this side, between these ends as its sender named them, and did not reach the other
+    /// end's program.
+    pub fn undelivered(&mut self, from: Side, source: SocketAddr, destination: SocketAddr) {
+        let client = if from == Side::Client { source } else { destination };
+        let Some(gone) = self.gone.get_mut(&client) else { return };
+        let (peer, lost, count) = match from {
+            Side::Client => {
+                (gone.flow.vip == destination, &mut gone.request, &mut self.requests_lost)
+            }
+            Side::Server => (gone.flow.backend == source, &mut gone.answer, &mut self.answers_lost),
+        };
+        if peer && !*lost {
+            *lost = true;
+            *count += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_on_a_forgotten_connection_counts_once_each_way_until_it_is_new() {
+        let end = |last, port| SocketAddr::from(([10, 0, 0, last], port));
+        let flow = Flow { client: end(1, 20_000), vip: end(2, 80), backend: end(3, 80) };
+        let mut tally = Tally::default();
+        tally.opened(flow.client);
+        tally.undelivered(Side::Server, flow.backend, flow.client);
+        assert_eq!((tally.answers_lost, tally.requests_lost), (0, 0), "it is not forgotten");
+        tally.forgot(flow, Duration::from_secs(1), Duration::from_secs(6));
+        for _ in 0..3 {
+            tally.undelivered(Side::Server, flow.backend, flow.client);
+            tally.undelivered(Side::Client, flow.client, flow.vip);
+            tally.undelivered(Side::Client, flow.client, end(9, 80));
+            tally.undelivered(Side::Server, flow.backend, end(9, 80));
+        }
+        assert_eq!((tally.answers_lost, tally.requests_lost), (1, 1));
+        tally.opened(flow.client);
+        tally.undelivered(Side::Server, flow.backend, flow.client);
+        assert_eq!((tally.connections, tally.answers_lost), (2, 1));
+        assert!((tally.forgotten[0].at_s - 6.0).abs() < 1e-9);
+    }
+}
