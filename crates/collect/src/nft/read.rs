@@ -37,12 +37,7 @@ pub(crate) fn rules(buffer: &mut Buffer, spending: &Spending) -> Result<Rules, N
     // struct nfgenmsg: every family.
     let every = Body::new(&[0; 4]);
     let chains: Vec<Chain> = match list(GET_CHAINS, &every, buffer, spending, take_chains) {
-        // nfnetlink_rcv_msg: this kernel has no nf_tables.
-        Err(NetlinkError::Refused { cause })
-            if cause.raw_os_error() == Some(Errno::INVAL.raw_os_error()) =>
-        {
-            return Ok(Rules::default());
-        }
+        Err(error) if has_no_tables(&error) => return Ok(Rules::default()),
         other => other?,
     };
     if chains.iter().all(|chain| chain.hook.is_none()) {
@@ -61,6 +56,17 @@ pub(crate) fn rules(buffer: &mut Buffer, spending: &Spending) -> Result<Rules, N
         }
     }
     Ok(Rules::of(&chains, &rules, &|set: &Name| sets.get(set).cloned().unwrap_or_default()))
+}
+
+/// Whether this kernel has no `nf_tables` (`nfnetlink_rcv_msg`), or not even what it is asked by
+/// (`netlink_create`): then no rules are in force. Opening the socket would have loaded that.
+fn has_no_tables(error: &NetlinkError) -> bool {
+    let (cause, errno) = match error {
+        NetlinkError::Refused { cause } => (cause, Errno::INVAL),
+        NetlinkError::Io { call: "socket", cause } => (cause, Errno::PROTONOSUPPORT),
+        _ => return false,
+    };
+    cause.raw_os_error() == Some(errno.raw_os_error())
 }
 
 fn elements(
@@ -90,4 +96,26 @@ fn list<T>(
         take(block, into)
     })?;
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_rules_is_no_gap_and_one_that_refuses_is() {
+        let io = |call, errno: Errno| NetlinkError::Io {
+            call,
+            cause: io::Error::from_raw_os_error(errno.raw_os_error()),
+        };
+        assert!(has_no_tables(&io("socket", Errno::PROTONOSUPPORT)));
+        assert!(!has_no_tables(&io("socket", Errno::MFILE)));
+        assert!(!has_no_tables(&io("recv", Errno::PROTONOSUPPORT)));
+        let refused = |errno: Errno| NetlinkError::Refused {
+            cause: io::Error::from_raw_os_error(errno.raw_os_error()),
+        };
+        assert!(has_no_tables(&refused(Errno::INVAL)) && !has_no_tables(&refused(Errno::PERM)));
+    }
 }
