@@ -55,7 +55,10 @@ fn vm() -> Result<()> {
     lab(&["vm", "prepare"])?;
     let differences = target.join("vm-differences");
     lab(&["vm", "parity", "--out", &differences.to_string_lossy()])?;
-    lab(&["run", "--driver", "vm"])
+    lab(&["run", "--driver", "vm"])?;
+    let test = ["test", "--package", "stillopen", "--test", "vm", "--locked", "--"];
+    // One guest at a time: each takes a processor.
+    sh::run(sh::cargo().args(test).args(["--ignored", "--test-threads", "1"]))
 }
 
 /// Compiles without the Linux parts, in a target directory of its own: other flags would make cargo

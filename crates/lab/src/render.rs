@@ -30,6 +30,7 @@ pub fn text(
         None => timeline_text(&mut out, asked),
     }
     failures(&mut out, [Some(asked), cured]);
+    on_node(&mut out, asked);
     closing(&mut out, asked, cured, again);
     out
 }
@@ -293,6 +294,24 @@ fn failures(out: &mut String, results: [Option<&RunResult>; 2]) {
     }
 }
 
+/// What was run on the node meanwhile, as it was printed there.
+fn on_node(out: &mut String, asked: &RunResult) {
+    for ran in asked.kernel.iter().flat_map(|kernel| &kernel.on_node) {
+        let at = human(Duration::from_secs_f64(ran.at_s));
+        let status = match ran.status {
+            Some(status) => format!("exit status {status}"),
+            None => "it did not end by itself".to_owned(),
+        };
+        let _ = writeln!(
+            out,
+            "\nOn the node after {at}: stillopen {} ({status})\n{}{}",
+            ran.command.join(" "),
+            ran.stdout,
+            ran.stderr
+        );
+    }
+}
+
 fn closing(out: &mut String, asked: &RunResult, cured: Option<&RunResult>, again: &str) {
     let both = asked.virtual_s + cured.map_or(0.0, |cured| cured.virtual_s);
     // On a kernel both are of one boot.
@@ -325,7 +344,7 @@ fn closing(out: &mut String, asked: &RunResult, cured: Option<&RunResult>, again
 
 /// What ran it, and what was in force there.
 fn of_kernel(kernel: &KernelResult) -> String {
-    let KernelResult { version, ipvs_timeouts_s, virtual_s, wall_s } = kernel;
+    let KernelResult { version, ipvs_timeouts_s, virtual_s, wall_s, .. } = kernel;
     let table = match ipvs_timeouts_s {
         Some([tcp, fin, _]) => {
             format!("Its own IPVS; in force, read back: {tcp}s established, {fin}s after a FIN.")

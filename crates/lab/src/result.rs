@@ -87,6 +87,23 @@ pub struct KernelResult {
     pub virtual_s: [f64; 3],
     /// Wall time of the same; the guest's image belongs to the boot.
     pub wall_s: [f64; 3],
+    /// The commands that were run on its node meanwhile.
+    pub on_node: Vec<OnNodeResult>,
+}
+
+/// A command of this program that was run on the node.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OnNodeResult {
+    /// When it was asked for, from the start.
+    pub at_s: f64,
+    /// Its words, without the program's name.
+    pub command: Vec<String>,
+    /// Its exit status; `null`: it was not run, or ended by a signal, or was not done at the end.
+    pub status: Option<u8>,
+    /// What it wrote to standard output.
+    pub stdout: String,
+    /// What it wrote to standard error.
+    pub stderr: String,
 }
 
 /// One attempt.

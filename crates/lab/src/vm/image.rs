@@ -7,11 +7,18 @@ use std::{
 
 use super::{VmError, cpio::Archive, elf::Elf, kernel::Kernel, modules::Modules, protocol::Job};
 
+/// This program in the guest.
+pub(super) const PROGRAM: &str = "/stillopen";
+/// Where its libraries are there.
+pub(super) const LIBRARIES: &str = "/lib";
+
 /// Modules of every guest, each with what it needs.
 const MODULES: [&str; 4] = ["veth", "dummy", "ip_vs", "ip_vs_rr"];
 /// And of one where conntrack translates or a rule drops what it calls INVALID.
 const CONNTRACK_MODULES: [&str; 5] =
     ["nf_conntrack", "nf_tables", "nft_ct", "nft_nat", "nft_chain_nat"];
+/// And of one where programs run that may look at sockets: there is no modprobe to load it at need.
+const DIAG_MODULES: [&str; 1] = ["tcp_diag"];
 /// Where Debian, Fedora, Arch and Alpine keep libraries.
 const LIBRARY_FOLDERS: [&str; 7] = [
     "/lib/x86_64-linux-gnu",
@@ -31,11 +38,16 @@ pub(super) fn build(kernel: &Kernel, job: &Job) -> Result<Vec<u8>, VmError> {
         archive.folder(folder);
     }
     archive.device("dev/console", [5, 1]);
-    add_program(&mut archive, "init", &program)?;
+    add_program(&mut archive, PROGRAM.trim_start_matches('/'), &program)?;
 
     let modules = Modules::index(&kernel.modules)?;
     let conntrack = job.lanes.iter().any(super::lane::needs_conntrack);
-    let wanted = MODULES.iter().chain(CONNTRACK_MODULES.iter().filter(|_| conntrack)).copied();
+    let programs = !job.processes.is_empty();
+    let wanted = MODULES
+        .iter()
+        .chain(CONNTRACK_MODULES.iter().filter(|_| conntrack))
+        .chain(DIAG_MODULES.iter().filter(|_| programs))
+        .copied();
     let mut job = Job { hz: kernel.hz, ..job.clone() };
     for (name, bytes) in modules.closure(&wanted.collect::<Vec<_>>())? {
         archive.file(&format!("modules/{name}.ko"), &bytes);

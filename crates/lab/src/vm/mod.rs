@@ -14,6 +14,7 @@ mod incident;
 mod kernel;
 mod lane;
 mod modules;
+mod on_node;
 pub mod parity;
 mod protocol;
 mod qemu;
@@ -28,6 +29,7 @@ use std::{
 use stillopen_model::KeepaliveValues;
 
 pub use self::kernel::{Kernel, prepare};
+pub use self::on_node::OnNode;
 use self::protocol::{Job, Line};
 use crate::{
     path::{Addresses, Path},
@@ -127,6 +129,18 @@ pub enum VmError {
         /// The log, kept.
         log: PathBuf,
     },
+    /// A command that would never run.
+    #[error(
+        "`{command}` is to run on the node after {after}, when the scenario is over: it ends after {end}"
+    )]
+    AfterTheEnd {
+        /// Which.
+        command: String,
+        /// When.
+        after: String,
+        /// And that.
+        end: String,
+    },
     /// Recorded of other connections.
     #[error(
         "the kernel was recorded with another set of connections: the model or the scenarios have changed; \
@@ -146,14 +160,16 @@ impl VmError {
 }
 
 /// Runs a scenario on `kernel`, and beside it, in the same boot, the same with the keepalive that cures it.
+/// Meanwhile the commands of `on_node` are run on the node of the first of both.
 ///
 /// # Errors
-/// The path is no kernel's, or the guest fails.
+/// The path is no kernel's, a command comes after the scenario's end, or the guest fails.
 pub fn run(
     scenario: &Scenario,
     options: &RunOptions,
     cure: Option<KeepaliveValues>,
     kernel: &Kernel,
+    on_node: &[OnNode],
 ) -> Result<(Run, Option<Run>), VmError> {
     let options = RunOptions { hz: Some(kernel.hz), ..options.clone() };
     let cured = cure.map(|values| RunOptions { keepalive: Some(values), ..options.clone() });
@@ -170,6 +186,7 @@ pub fn run(
     }
     let watch = scenario.watch.unwrap_or_default().0;
     job.watch_ms = scenario.incident.as_ref().map_or(millis(watch), incident::longest_ms);
+    job.processes = on_node::processes(on_node, 0, job.watch_ms)?;
     let boot = qemu::boot(kernel, &job, LIMIT)?;
     let mut runs = Vec::new();
     for ((options, path), lane) in arms.iter().zip(&paths).zip(&job.lanes) {
@@ -189,7 +206,10 @@ pub fn run(
         runs.push(run);
     }
     let mut runs = runs.into_iter();
-    let asked = runs.next().ok_or_else(|| VmError::Protocol("no lane".into()))?;
+    let mut asked = runs.next().ok_or_else(|| VmError::Protocol("no lane".into()))?;
+    if let Some(kernel) = &mut asked.result.kernel {
+        kernel.on_node = on_node::results(on_node, &boot.lines);
+    }
     Ok((asked, runs.next()))
 }
 
@@ -221,6 +241,7 @@ fn kernel_result(kernel: &Kernel, number: u8, boot: &qemu::Boot) -> KernelResult
             walls.ready.saturating_sub(walls.booted).as_secs_f64(),
             walls.ended.saturating_sub(walls.ready).as_secs_f64(),
         ],
+        on_node: Vec::new(),
     }
 }
 

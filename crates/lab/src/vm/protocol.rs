@@ -16,8 +16,52 @@ pub(crate) struct Job {
     pub date: String,
     /// What runs side by side.
     pub lanes: Vec<Lane>,
+    /// Programs to start beside that.
+    #[serde(default)]
+    pub processes: Vec<Process>,
     /// How long to watch after the start.
     pub watch_ms: u64,
+}
+
+/// A program of the guest's memory, and when and where to start it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Process {
+    /// The number of the lane whose namespaces are meant.
+    pub lane: u8,
+    pub place: Place,
+    /// Since the start.
+    pub at_ms: u64,
+    /// The program's path, and its arguments.
+    pub words: Vec<Bytes>,
+    pub environment: Vec<(Bytes, Bytes)>,
+    pub folder: Bytes,
+    /// Whether the run is over when it has ended (and all others of which this is said).
+    pub awaited: bool,
+}
+
+/// One of a lane's network namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Place {
+    Client,
+    Node,
+    Pods,
+}
+
+/// Bytes that need be no UTF-8, as a JSON text with a character for each.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", from = "String")]
+pub(crate) struct Bytes(pub Vec<u8>);
+
+impl From<Bytes> for String {
+    fn from(Bytes(bytes): Bytes) -> Self {
+        bytes.into_iter().map(char::from).collect()
+    }
+}
+
+impl From<String> for Bytes {
+    fn from(text: String) -> Self {
+        Self(text.chars().map(|c| u8::try_from(c).unwrap_or(b'?')).collect())
+    }
 }
 
 /// One scenario in the guest: a node with its own tables, and addresses of its own for client and pods.
@@ -130,12 +174,27 @@ pub(crate) enum Line {
     Dump { lane: u8, at_ms: u64, text: String },
     /// A packet at a lane's node.
     Packet(Packet),
+    /// A process of the job, by its number there, runs.
+    Started { process: usize, at_ms: u64 },
+    /// It could not be started.
+    NotStarted { process: usize, error: String },
+    /// It wrote this.
+    Said { process: usize, to: Stream, text: Bytes },
+    /// It has ended: its exit status, or the signal that ended it.
+    Exited { process: usize, at_ms: u64, status: Option<u8>, signal: Option<u8> },
     /// A line of a program's log.
     Log { lane: u8, program: String, text: String },
     /// What the clock said at the end.
     Done { at_ms: u64 },
     /// It cannot go on.
     Failed { what: String },
+}
+
+/// Where a program writes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Stream {
+    Out,
+    Err,
 }
 
 /// A TCP segment (or the one that an ICMP error quotes) as it entered or left the node.
@@ -186,6 +245,17 @@ impl TryFrom<String> for Packet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_program_says_may_be_any_bytes() {
+        let all: Vec<u8> = (0..=255).collect();
+        let line = Line::Said { process: 0, to: Stream::Err, text: Bytes(all.clone()) };
+        let line = serde_json::to_string(&line).unwrap();
+        let Line::Said { text, .. } = serde_json::from_str(&line).unwrap() else {
+            panic!("{line}")
+        };
+        assert_eq!(text.0, all);
+    }
 
     #[test]
     fn a_packet_is_one_short_string() {

@@ -23,7 +23,8 @@ use rustix::{
 };
 
 use super::{
-    VmError, image,
+    VmError,
+    image::{self, LIBRARIES, PROGRAM},
     kernel::Kernel,
     protocol::{Job, Line},
 };
@@ -37,8 +38,12 @@ const MEMORY: &str = "768";
 const WARP: &str = "shift=1,sleep=off";
 /// `LD_LIBRARY_PATH` and `TERM` are for init, whose console draws no progress; what follows `--` are its
 /// arguments.
-const COMMAND_LINE: &str = "console=ttyS0 panic=-1 quiet tsc=reliable nowatchdog random.trust_cpu=on \
-                            LD_LIBRARY_PATH=/lib TERM=dumb -- lab guest";
+fn command_line() -> String {
+    format!(
+        "console=ttyS0 panic=-1 quiet tsc=reliable nowatchdog random.trust_cpu=on rdinit={PROGRAM} \
+         LD_LIBRARY_PATH={LIBRARIES} TERM=dumb -- lab guest"
+    )
+}
 
 /// What one boot gave.
 #[derive(Debug)]
@@ -79,7 +84,7 @@ pub(crate) fn boot(kernel: &Kernel, job: &Job, limit: Duration) -> Result<Boot, 
         .args(["-serial", &format!("file:{}", inherited(&results))])
         .arg("-kernel")
         .arg(&kernel.image)
-        .args(["-initrd", &inherited(&image), "-append", COMMAND_LINE])
+        .args(["-initrd", &inherited(&image), "-append", &command_line()])
         // Ctrl-C is for this program; QEMU goes with it.
         .process_group(0)
         .stdin(Stdio::null())

@@ -57,6 +57,10 @@ pub struct RunArgs {
     /// For --driver vm: the folder of another kernel, with boot/vmlinuz-VERSION and lib/modules/VERSION.
     #[arg(long, value_name = "DIR")]
     pub kernel: Option<PathBuf>,
+    /// For --driver vm: run a stillopen command on the node at a time after the start, such as '14m check'; the
+    /// scenario then runs as asked alone. Repeatable.
+    #[arg(long, value_name = "TIME COMMAND", value_parser = OnNodeArg::parse)]
+    pub on_node: Vec<OnNodeArg>,
     /// TCP keepalive of the clients: idle/interval/count, such as 60/30/3.
     #[arg(long, value_name = "I/I/C")]
     pub keepalive: Option<KeepaliveValues>,
@@ -85,6 +89,34 @@ pub struct RunArgs {
     /// Write the run as asked as JSON (schema stillopen.lab-run/1, see docs/lab.md).
     #[arg(long)]
     pub json: bool,
+}
+
+/// A command of this program, and when it runs on the node of --driver vm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OnNodeArg {
+    /// After the scenario's start.
+    pub at: Duration,
+    /// Its words, without the program's name.
+    pub words: Vec<String>,
+}
+
+impl OnNodeArg {
+    /// Reads `14m check --all`.
+    ///
+    /// # Errors
+    /// There is no time or no command, or its first word is another program.
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        let mut words = text.split_whitespace().map(str::to_owned);
+        let at = input::duration(&words.next().unwrap_or_default())?;
+        let words: Vec<String> = words.collect();
+        match words.first().map(String::as_str) {
+            None => anyhow::bail!("{text:?} has no command after the time, such as '14m check'"),
+            Some("stillopen") => {
+                anyhow::bail!("{text:?}: leave out stillopen: no other program is on the node")
+            }
+            Some(_) => Ok(Self { at, words }),
+        }
+    }
 }
 
 /// What runs a scenario.
@@ -160,6 +192,7 @@ Examples:
   stillopen lab run --kube-proxy-config kube-proxy.yaml    with your cluster's timeouts
   stillopen lab run half-close --json
   stillopen lab run half-close --driver vm                 on a real kernel (stillopen lab vm prepare)
+  stillopen lab run --driver vm --on-node '14m check'      what check says on the node at minute 14
   stillopen lab run my-scenario.toml
 
 Exit status: 0 the expectations hold, 1 one fails, 2 error.";

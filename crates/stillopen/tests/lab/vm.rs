@@ -15,6 +15,10 @@ fn what_no_guest_can_run_is_status_2_and_named() {
         (&["run", "--driver", "vm", "--hz", "100"], "--hz"),
         (&["run", "--driver", "netns"], "netns"),
         (&["run", "--kernel", empty], "--driver vm"),
+        (&["run", "--on-node", "14m check"], "--driver vm"),
+        (&["run", "--driver", "vm", "--on-node", "14m"], "no command"),
+        (&["run", "--driver", "vm", "--on-node", "check"], "duration"),
+        (&["run", "--driver", "vm", "--on-node", "14m stillopen check"], "leave out stillopen"),
         (&["vm", "parity", "--kernel", empty], empty),
         (&["guest"], "process 1"),
     ] {
@@ -35,6 +39,11 @@ fn a_middlebox_that_is_no_kernel_is_refused_with_those_that_are() {
     let (status, _, stderr) = output(&[&run[..], &["--profile", "l7-proxy"]].concat());
     assert_eq!(status, 2, "{stderr}");
     assert!(stderr.contains("l7-proxy") && stderr.contains("ipvs-sloppy"), "{stderr}");
+    // So is a command that would never run.
+    let late = ["half-close", "--on-node", "31m check"];
+    let (status, _, stderr) = output(&[&run[..], &late].concat());
+    assert_eq!(status, 2, "{stderr}");
+    assert!(stderr.contains("the scenario is over"), "{stderr}");
     // And a kernel without the modules says which is missing.
     let (status, _, stderr) = output(&run);
     assert_eq!(status, 2, "{stderr}");

@@ -12,12 +12,14 @@ use rustix::{
 };
 
 use super::{
-    super::protocol::{Does, End, Job, Lane, Line, Step, Table},
+    super::protocol::{Does, End, Job, Lane, Line, Place, Step, Table},
     Done,
     entries::Entries,
     failed,
     links::{self, Namespace},
-    millis, now, packets, programs,
+    millis, now, packets,
+    processes::{Processes, Seen as OfProcess},
+    programs,
     socket::{self, Seen, Socket},
     tables::{self, Ipvs},
 };
@@ -28,6 +30,8 @@ use crate::path::Addresses;
 const START_ALIGNED_TO: u64 = 32_768;
 /// Room before the start for what set-up left behind.
 const SETTLES: Duration = Duration::from_secs(1);
+/// What was started just before the end may take so long to end.
+const LEFT_TO_END: Duration = Duration::from_secs(60);
 const NANOS: u64 = 1_000_000_000;
 
 /// What an event is of, packed into a number.
@@ -37,6 +41,7 @@ enum Token {
     Packets { lane: usize },
     Socket { lane: usize, connection: usize, end: End },
     Program,
+    Process { number: usize, what: OfProcess },
 }
 
 impl Token {
@@ -51,6 +56,7 @@ impl Token {
             Self::Socket { lane, connection, end: End::Client } => pack(2, lane, connection),
             Self::Socket { lane, connection, end: End::Server } => pack(3, lane, connection),
             Self::Program => pack(4, 0, 0),
+            Self::Process { number, what } => pack(5, what as usize, number),
         }
     }
 
@@ -63,7 +69,8 @@ impl Token {
             1 => Self::Packets { lane },
             2 => Self::Socket { lane, connection: number, end: End::Client },
             3 => Self::Socket { lane, connection: number, end: End::Server },
-            _ => Self::Program,
+            4 => Self::Program,
+            _ => Self::Process { number, what: OfProcess::of(lane) },
         }
     }
 }
@@ -83,7 +90,9 @@ struct Running<'a> {
 struct Engine<'a> {
     epoll: OwnedFd,
     client: Namespace,
+    pods: Namespace,
     lanes: Vec<Running<'a>>,
+    processes: Processes<'a>,
     lines: &'a mut Vec<Line>,
     /// When the scenarios started; times of lines are from there.
     start: Duration,
@@ -112,16 +121,25 @@ pub(super) fn run(job: &Job, lines: &mut Vec<Line>) -> Done<()> {
         start_ms: millis(start),
         epoch_ms: epoch_of(start),
     })?;
-    let mut engine = Engine { epoll, client, lanes: running, lines, start };
+    if !job.processes.is_empty() {
+        name_namespaces(&client, &pods, &running)?;
+    }
+    let processes = Processes::new(&job.processes);
+    let mut engine = Engine { epoll, client, pods, lanes: running, processes, lines, start };
     let end = start + Duration::from_millis(job.watch_ms);
     let mut programs = programs::Programs::new(&engine.epoll, Token::Program.data())?;
     engine.wait_until(start)?;
     for lane in &engine.lanes {
         if let Some(asked) = &lane.lane.programs {
-            programs.start(lane.lane, asked, &lane.at, &engine.client, &pods)?;
+            programs.start(lane.lane, asked, &lane.at, &engine.client, &engine.pods)?;
         }
     }
     engine.steps(end, &mut programs)?;
+    engine.processes.skip_the_rest();
+    let last = now() + LEFT_TO_END;
+    while engine.processes.any_runs() && now() < last {
+        engine.turn(Some(last))?;
+    }
     let at = engine.at();
     for entries in engine.lanes.iter_mut().filter_map(|lane| lane.entries.as_mut()) {
         entries.dump(at, engine.lines)?;
@@ -170,6 +188,20 @@ fn set_up<'a>(
     }
     let sockets = BTreeMap::new();
     Ok(Running { lane, at, node, ipvs, entries, listeners, packets, sockets })
+}
+
+/// As `ip netns add` does it, so that programs find them.
+fn name_namespaces(client: &Namespace, pods: &Namespace, lanes: &[Running<'_>]) -> Done<()> {
+    client.name("client")?;
+    pods.name("pods")?;
+    for lane in lanes {
+        let name = match lanes.len() {
+            1 => "node".to_owned(),
+            _ => format!("node-{}", lane.lane.number),
+        };
+        lane.node.name(&name)?;
+    }
+    Ok(())
 }
 
 fn watch(epoll: &OwnedFd, what: impl AsFd, token: Token) -> Done<()> {
@@ -225,14 +257,22 @@ impl Engine<'_> {
         }
         steps.sort_by_key(|(at, ..)| *at);
         let mut steps = steps.into_iter().peekable();
-        while now() < end && !programs.all_done() {
-            let due = steps.peek().map(|(at, ..)| self.start + Duration::from_millis(*at));
-            if due.is_some_and(|due| due <= now()) {
+        while now() < end && !programs.all_done() && !self.processes.all_awaited_ended() {
+            let since_start = |at: u64| self.start + Duration::from_millis(at);
+            let step_due = steps.peek().map(|(at, ..)| since_start(*at));
+            let process_due = self.processes.next_at().map(since_start);
+            let is_due = |due: Option<Duration>| due.is_some_and(|due| due <= now());
+            if is_due(step_due) {
                 if let Some((_, lane, step)) = steps.next() {
                     self.step(lane, step)?;
                 }
                 continue;
             }
+            if is_due(process_due) {
+                self.start_process()?;
+                continue;
+            }
+            let due = step_due.into_iter().chain(process_due).min();
             if self.turn(Some(due.unwrap_or(end).min(end)))? {
                 programs.look();
             }
@@ -266,6 +306,10 @@ impl Engine<'_> {
                 }
                 Token::Socket { lane, connection, end } => self.look(lane, connection, end),
                 Token::Program => ended = true,
+                Token::Process { number, what } => {
+                    let at = self.at();
+                    self.processes.look(number, what, at)?;
+                }
             }
         }
         let at = self.at();
@@ -275,6 +319,27 @@ impl Engine<'_> {
             }
         }
         Ok(ended)
+    }
+
+    /// The next one. This thread stays in its namespace, so that there process 1, as on any host, is beside it.
+    fn start_process(&mut self) -> Done<()> {
+        let Some(asked) = self.processes.next() else { return Ok(()) };
+        let lane = self.lanes.iter_mut().find(|lane| lane.lane.number == asked.lane);
+        let lane = lane.ok_or_else(|| format!("no lane {}", asked.lane))?;
+        let namespace = match asked.place {
+            Place::Client => &self.client,
+            Place::Node => &lane.node,
+            Place::Pods => &self.pods,
+        };
+        namespace.enter()?;
+        let at = now().saturating_sub(self.start);
+        if let Some(entries) = &mut lane.entries {
+            entries.stir(at);
+        }
+        for (fd, (number, what)) in self.processes.start(at)? {
+            watch(&self.epoll, fd, Token::Process { number, what })?;
+        }
+        Ok(())
     }
 
     fn accept(&mut self, lane: usize, number: usize) -> Done<()> {

@@ -1,14 +1,16 @@
 //! Network namespaces, veth pairs, addresses and routes, over rtnetlink (`include/uapi/linux/rtnetlink.h`).
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io,
     net::{IpAddr, SocketAddr},
     os::fd::{AsFd as _, AsRawFd as _},
+    path::Path,
     thread,
 };
 
 use rustix::{
+    mount::mount_bind,
     net::{AddressFamily, SocketType, netdevice::name_to_index, socket},
     thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe},
 };
@@ -51,6 +53,9 @@ const VIP_DEVICE: &str = "kube-ipvs0";
 /// A device that takes everything and does nothing: where a node's other traffic goes.
 const NOWHERE: &str = "nowhere";
 
+/// Where `ip netns` keeps names.
+const NAMES: &str = "/run/netns";
+
 /// A network namespace.
 #[derive(Debug)]
 pub(super) struct Namespace(File);
@@ -78,6 +83,15 @@ impl Namespace {
     pub(super) fn enter(&self) -> Done<()> {
         move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(failed("enter", "a network namespace"))
+    }
+
+    /// Mounts it where `ip netns` looks for names.
+    pub(super) fn name(&self, name: &str) -> Done<()> {
+        let path = Path::new(NAMES).join(name);
+        let made = fs::create_dir_all(NAMES).and_then(|()| File::create(&path));
+        made.map_err(failed("make", NAMES))?;
+        let from = format!("/proc/self/fd/{}", self.0.as_raw_fd());
+        mount_bind(from, &path).map_err(failed("name the namespace", name))
     }
 
     fn number(&self) -> u32 {

@@ -7,6 +7,7 @@ mod entries;
 mod links;
 mod netlink;
 mod packets;
+mod processes;
 mod programs;
 mod socket;
 mod tables;

@@ -18,7 +18,7 @@ use stillopen_lab::{
 use stillopen_model::KeepaliveValues;
 
 use crate::{
-    cli::lab::{Driver, RunArgs},
+    cli::lab::{Driver, OnNodeArg, RunArgs},
     clock,
     input::{self, quoted},
     report::{table::printable, words::limit_time},
@@ -39,8 +39,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     let scenario = Scenario::parse(&text).with_context(|| format!("read scenario {id}"))?;
     let own_kube_proxy = own_kube_proxy(&scenario, folder.as_deref())?;
     let options = RunOptions { own_kube_proxy, ..options(args, id)? };
-    // JSON is of the run as asked alone.
-    let cure = cure(&scenario, args).filter(|_| !args.json);
+    // JSON is of the run as asked alone; a node of another beside it would be seen by commands.
+    let cure = cure(&scenario, args).filter(|_| !args.json && args.on_node.is_empty());
     let (asked, cured) = driven(args, &scenario, &options, cure)?;
     if let Some(folder) = &args.out {
         write_logs(&asked, folder)?;
@@ -112,6 +112,9 @@ fn again(args: &RunArgs) -> String {
     add("--seed", args.seed.map(|seed| seed.to_string()));
     add("--hz", args.hz.map(|hz| hz.to_string()));
     add("--driver", (args.driver == Driver::Vm).then(|| "vm".to_owned()));
+    for OnNodeArg { at, words } in &args.on_node {
+        add("--on-node", Some(format!("{} {}", limit_time(*at), words.join(" "))));
+    }
     add("--kernel", args.kernel.as_deref().map(|path| path.to_string_lossy().into_owned()));
     if args.ipv6 {
         words.push("--ipv6".into());
@@ -152,6 +155,9 @@ fn driven(
 ) -> Result<(Run, Option<Run>)> {
     match args.driver {
         Driver::Sim if args.kernel.is_some() => bail!("--kernel is of --driver vm"),
+        Driver::Sim if !args.on_node.is_empty() => {
+            bail!("--on-node is of --driver vm: the model has no node that a program could run on")
+        }
         Driver::Sim => {
             let cured = cure.map(|values| {
                 timed(scenario, &RunOptions { keepalive: Some(values), ..options.clone() })
@@ -169,12 +175,14 @@ fn on_kernel(
     options: &RunOptions,
     cure: Option<KeepaliveValues>,
 ) -> Result<(Run, Option<Run>)> {
-    use stillopen_lab::vm::{self, Kernel};
+    use stillopen_lab::vm::{self, Kernel, OnNode};
     if args.hz.is_some() {
         bail!("--hz is the model's: with --driver vm the kernel has its own");
     }
+    let on_node = args.on_node.iter().map(|arg| OnNode { at: arg.at, words: arg.words.clone() });
+    let on_node: Vec<OnNode> = on_node.collect();
     Kernel::find(args.kernel.as_deref())
-        .and_then(|kernel| vm::run(scenario, options, cure, &kernel))
+        .and_then(|kernel| vm::run(scenario, options, cure, &kernel, &on_node))
         .with_context(|| format!("run scenario {} on a real kernel", options.scenario))
 }
 

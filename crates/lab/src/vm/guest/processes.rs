@@ -1,0 +1,200 @@
+//! Programs that the host asked for, each started at its time in one of a lane's namespaces. What they write
+//! goes to the host as it comes.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    io,
+    os::{
+        fd::BorrowedFd,
+        unix::{ffi::OsStrExt as _, process::ExitStatusExt as _},
+    },
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use rustix::{
+    fd::{AsFd as _, OwnedFd},
+    io::Errno,
+    process::{Pid, PidfdFlags, pidfd_open},
+};
+
+use super::{
+    super::protocol::{Bytes, Line, Process, Stream},
+    Done, at_once, failed, millis,
+};
+
+/// As much is sent to the host at once.
+const CHUNK: usize = 16 * 1024;
+
+/// What there is to see of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    Out,
+    Err,
+    End,
+}
+
+impl Seen {
+    /// From its number.
+    pub(super) fn of(number: usize) -> Self {
+        [Self::Out, Self::Err]
+            .into_iter()
+            .find(|&seen| seen as usize == number)
+            .unwrap_or(Self::End)
+    }
+}
+
+/// The number of a process, and what of it.
+pub(super) type Token = (usize, Seen);
+
+/// Those that were asked for.
+#[derive(Debug)]
+pub(super) struct Processes<'a> {
+    /// With its number; the latest first.
+    to_come: Vec<(usize, &'a Process)>,
+    running: BTreeMap<usize, Running>,
+    /// How many the run waits for; `None`: for none.
+    awaited: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    /// Readable once it has ended; `None`: that has been seen.
+    handle: Option<OwnedFd>,
+    awaited: bool,
+    /// What it wrote, until the last one that can write has closed it.
+    pipes: [Option<OwnedFd>; 2],
+}
+
+impl<'a> Processes<'a> {
+    pub(super) fn new(asked: &'a [Process]) -> Self {
+        let mut to_come: Vec<_> = asked.iter().enumerate().collect();
+        to_come.sort_by_key(|&(number, process)| std::cmp::Reverse((process.at_ms, number)));
+        let awaited = asked.iter().filter(|process| process.awaited).count();
+        Self { to_come, running: BTreeMap::new(), awaited: (awaited > 0).then_some(awaited) }
+    }
+
+    /// When the next one starts, in milliseconds since the start.
+    pub(super) fn next_at(&self) -> Option<u64> {
+        self.to_come.last().map(|(_, process)| process.at_ms)
+    }
+
+    pub(super) fn next(&self) -> Option<&'a Process> {
+        self.to_come.last().map(|(_, process)| *process)
+    }
+
+    /// Starts the next one in the namespace that this thread is in; what is to be watched of it.
+    pub(super) fn start(&mut self, at: Duration) -> Done<Vec<(BorrowedFd<'_>, Token)>> {
+        let Some((number, asked)) = self.to_come.pop() else { return Ok(Vec::new()) };
+        let started = match spawn(asked) {
+            Ok(started) => started,
+            Err(error) => {
+                self.count_end(asked.awaited);
+                at_once(Line::NotStarted { process: number, error: error.to_string() })?;
+                return Ok(Vec::new());
+            }
+        };
+        at_once(Line::Started { process: number, at_ms: millis(at) })?;
+        self.running.insert(number, started);
+        Ok(self.running[&number].watched().map(|(fd, seen)| (fd, (number, seen))).collect())
+    }
+
+    fn count_end(&mut self, awaited: bool) {
+        if let Some(left) = self.awaited.as_mut().filter(|_| awaited) {
+            *left = left.saturating_sub(1);
+        }
+    }
+
+    /// What there is to see of it now.
+    pub(super) fn look(&mut self, number: usize, what: Seen, at: Duration) -> Done<()> {
+        let Some(running) = self.running.get_mut(&number) else { return Ok(()) };
+        match what {
+            Seen::Out => running.read(number, Stream::Out),
+            Seen::Err => running.read(number, Stream::Err),
+            Seen::End => {
+                // What it wrote last comes before its end.
+                running.read(number, Stream::Out)?;
+                running.read(number, Stream::Err)?;
+                let ended = running.child.try_wait().map_err(failed("wait for", "a process"))?;
+                let Some(status) = ended else { return Ok(()) };
+                running.handle = None;
+                let awaited = running.awaited;
+                self.count_end(awaited);
+                let small = |number: i32| u8::try_from(number).ok();
+                at_once(Line::Exited {
+                    process: number,
+                    at_ms: millis(at),
+                    status: status.code().and_then(small),
+                    signal: status.signal().and_then(small),
+                })
+            }
+        }
+    }
+
+    /// Whether there are some that the run waits for, and each has ended.
+    pub(super) fn all_awaited_ended(&self) -> bool {
+        self.awaited == Some(0)
+    }
+
+    pub(super) fn any_runs(&self) -> bool {
+        self.running.values().any(|running| running.handle.is_some())
+    }
+
+    /// The run is over: what was to come later does not.
+    pub(super) fn skip_the_rest(&mut self) {
+        self.to_come.clear();
+    }
+}
+
+impl Running {
+    fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, Seen)> {
+        let [out, err] = &self.pipes;
+        [(out, Seen::Out), (err, Seen::Err), (&self.handle, Seen::End)]
+            .into_iter()
+            .filter_map(|(fd, seen)| Some((fd.as_ref()?.as_fd(), seen)))
+    }
+
+    /// Sends on what it has written.
+    fn read(&mut self, process: usize, to: Stream) -> Done<()> {
+        let pipe = &mut self.pipes[usize::from(to == Stream::Err)];
+        let mut buffer = [0; CHUNK];
+        while let Some(fd) = pipe {
+            match rustix::io::read(fd, &mut buffer) {
+                // Closing it ends the watch.
+                Ok(0) => *pipe = None,
+                Ok(length) => {
+                    let text = Bytes(buffer[..length].to_vec());
+                    at_once(Line::Said { process, to, text })?;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(error) => return Err(failed("read what", "a process wrote")(error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn spawn(asked: &Process) -> io::Result<Running> {
+    let text = |bytes: &Bytes| OsStr::from_bytes(&bytes.0).to_owned();
+    let mut words = asked.words.iter().map(text);
+    let mut command = Command::new(words.next().unwrap_or_default());
+    let environment = asked.environment.iter().map(|(name, value)| (text(name), text(value)));
+    command
+        .args(words)
+        .env_clear()
+        .envs(environment)
+        .current_dir(text(&asked.folder))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+    let pipes = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
+    for pipe in pipes.iter().flatten() {
+        rustix::io::ioctl_fionbio(pipe, true)?;
+    }
+    Ok(Running { child, handle: Some(handle), awaited: asked.awaited, pipes })
+}
