@@ -60,11 +60,13 @@ pub use {
     conntrack::parse::parse_conntrack,
     ipvs::parse::{parse_ipvs_services, parse_ipvs_timeouts},
     ipvs::rows::parse_ipvs_entries,
-    linux::{Collected, collect},
-    netlink::NetlinkError,
+    linux::{Collected, Handle, collect},
+    netlink::{NetlinkError, read::request_done},
     nft::parse::parse_nft,
+    process::options::{Holder, SocketOptions},
     route::parse::parse_route,
     sock_diag::parse::{ParsedBlock, parse_connections, parse_listeners},
+    sock_diag::wire::{TcpInfo, parse_tcp_info},
 };
 
 #[cfg(not(all(target_os = "linux", not(stillopen_portable))))]

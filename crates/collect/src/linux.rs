@@ -3,6 +3,8 @@
 mod gaps;
 mod look_again;
 
+use std::io;
+
 use rustix::process::geteuid;
 use stillopen_model::{ConntrackSettings, OnHost, Snapshot, Sysctls};
 
@@ -19,7 +21,7 @@ use crate::{
     },
     netns::{self, Place, read::Listed},
     process::read::owners,
-    sock_diag::{self, Sockets, View},
+    sock_diag::{self, NO_FD, Sockets, View},
     sysctl, tables,
 };
 use gaps::Sees;
@@ -36,6 +38,8 @@ pub struct Collected {
     pub orphans: u32,
     /// `SO_COOKIE` of each connection, in the snapshot's order.
     cookies: Vec<u64>,
+    /// The descriptor of each connection in its owner; empty where owners were not looked for.
+    fds: Vec<u32>,
     /// Each of the snapshot's namespaces.
     places: Vec<Place>,
 }
@@ -86,14 +90,54 @@ pub fn collect(request: &Request, taken_at: String) -> Result<Collected, Collect
     if root && request.namespaces == Namespaces::All && !ipvs::read::exists() {
         gaps.no_ipvs();
     }
-    let mut collected =
-        Collected { snapshot, orphans: sockets.orphans, cookies: sockets.cookies, places };
+    let Sockets { orphans, cookies, fds, .. } = sockets;
+    let mut collected = Collected { snapshot, orphans, cookies, fds, places };
     collected.ask_tables(&mut gaps);
     collected.snapshot.gaps = gaps.finish();
     Ok(collected)
 }
 
+/// Where a connection's socket is to be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Handle {
+    /// The process that holds it.
+    pub pid: u32,
+    /// Its descriptor there.
+    pub fd: u32,
+    /// `SO_COOKIE`: what tells it from another socket that has the number later.
+    pub cookie: u64,
+}
+
 impl Collected {
+    /// Where the socket of connection number `index` of the snapshot is to be had, while the snapshot's
+    /// connections are as they were read; `None` where no owner of it was seen.
+    #[must_use]
+    pub fn handle(&self, index: usize) -> Option<Handle> {
+        let owner = self.snapshot.process(self.snapshot.connections.get(index)?.owner)?;
+        let fd = self.fds.get(index).copied().filter(|&fd| fd != NO_FD)?;
+        Some(Handle { pid: owner.pid, fd, cookie: *self.cookies.get(index)? })
+    }
+
+    /// The cookie of connection number `index`, as for [`handle`](Self::handle).
+    #[must_use]
+    pub fn cookie(&self, index: usize) -> Option<u64> {
+        self.cookies.get(index).copied()
+    }
+
+    /// Calls `act` in the network namespace of the snapshot's row `netns`, in a thread of its own where that
+    /// is another one than this thread's.
+    ///
+    /// # Errors
+    /// There is no such row, the namespace is gone, or it may not be entered.
+    pub fn in_namespace<T: Send>(
+        &self,
+        netns: u32,
+        act: impl FnOnce() -> T + Send,
+    ) -> io::Result<T> {
+        let place = self.places.get(netns as usize);
+        netns::read::visit(place.ok_or(io::ErrorKind::NotFound)?, act)
+    }
+
     /// Gives the connections the witnesses of the tables that they pass. Where one namespace was asked for,
     /// their way may lead through others.
     fn ask_tables(&mut self, gaps: &mut Gaps) {
@@ -163,8 +207,14 @@ fn visited(
 
 /// Leaves out what the process that was asked for does not hold.
 fn keep_owned(sockets: &mut Sockets) {
-    let mut owned = sockets.connections.iter().map(|connection| connection.owner.is_some());
-    sockets.cookies.retain(|_| owned.next() == Some(true));
+    let owned = |sockets: &Sockets| {
+        let owned: Vec<bool> = sockets.connections.iter().map(|c| c.owner.is_some()).collect();
+        owned.into_iter()
+    };
+    let mut held = owned(sockets);
+    sockets.cookies.retain(|_| held.next() == Some(true));
+    let mut held = owned(sockets);
+    sockets.fds.retain(|_| held.next() == Some(true));
     sockets.connections.retain(|connection| connection.owner.is_some());
 }
 

@@ -54,6 +54,8 @@ impl Collected {
         let mut still = seen.iter().copied();
         self.cookies.retain(|_| still.next() == Some(true));
         let mut still = seen.iter().copied();
+        self.fds.retain(|_| still.next() == Some(true));
+        let mut still = seen.iter().copied();
         self.snapshot.connections.retain(|_| still.next() == Some(true));
         self.ask_tables(&mut gaps);
         for gap in gaps.finish() {

@@ -10,12 +10,14 @@ use rustix::{
     },
 };
 
-use super::parse::{Block, HEADER, NetlinkError};
+use super::parse::{Block, HEADER, NetlinkError, each_message};
 
 /// A dump comes in blocks of 32 KiB at most (`netlink_recvmsg`), whatever the buffer.
 const BUFFER: usize = 64 * 1024;
 /// `NLM_F_REQUEST`
 const REQUEST: u16 = 0x1;
+/// `NLM_F_REQUEST | NLM_F_ACK`
+const REQUEST_ACK: u16 = REQUEST | 0x4;
 /// `NLM_F_REQUEST | NLM_F_DUMP`
 const REQUEST_DUMP: u16 = REQUEST | 0x300;
 /// A dump that the kernel could not give consistently is asked for again, this often.
@@ -102,6 +104,24 @@ pub(crate) fn ask<T>(
     parse: impl FnOnce(&[u8]) -> Result<T, NetlinkError>,
 ) -> Result<T, NetlinkError> {
     Socket::open(protocol)?.ask(kind, request, buffer, parse)
+}
+
+/// Has the kernel do what `request` of `protocol` says, in the calling thread's network namespace, and waits
+/// until it has done it.
+///
+/// # Errors
+/// The request could not be sent, or the kernel refused it.
+pub fn request_done(
+    protocol: Option<Protocol>,
+    kind: u16,
+    request: &[u8],
+) -> Result<(), NetlinkError> {
+    let socket = Socket::open(protocol)?;
+    socket.send(&framed(kind, REQUEST_ACK, request))?;
+    let mut buffer = Buffer::new();
+    let answer = received(&socket.0, &mut buffer)?;
+    // The answer is an error message, whose error is 0 where it was done.
+    each_message(answer.ok_or_else(|| failed("recv")(Errno::NOBUFS))?, |_, _| Ok(())).map(|_| ())
 }
 
 /// A socket for questions with one answer each. It stays in the namespace that it was opened in, whichever

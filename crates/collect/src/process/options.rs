@@ -1,6 +1,6 @@
-//! The socket options of another process's socket, read on a duplicate of it.
+//! Another process's sockets: duplicates of them, and the options that only those show.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::{
     io::{self, Errno},
@@ -11,13 +11,37 @@ use stillopen_model::{Keepalive, KeepaliveTimes, Millis};
 
 /// What only `getsockopt` shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Options {
+pub struct SocketOptions {
+    /// `SO_KEEPALIVE` and its three values, all of them known.
     pub keepalive: Keepalive,
+    /// `TCP_USER_TIMEOUT`; zero: not set.
     pub user_timeout: Millis,
 }
 
+impl SocketOptions {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// Those of getsockopt(2): it is no TCP socket.
+    pub fn read(socket: impl AsFd) -> io::Result<Self> {
+        let times = KeepaliveTimes {
+            idle: Some(sockopt::tcp_keepidle(&socket)?.into()),
+            interval: Some(sockopt::tcp_keepintvl(&socket)?.into()),
+            count: Some(sockopt::tcp_keepcnt(&socket)?),
+        };
+        let keepalive = if sockopt::socket_keepalive(&socket)? {
+            Keepalive::On(times)
+        } else {
+            Keepalive::Off(times)
+        };
+        let user_timeout = Millis::new(sockopt::tcp_user_timeout(&socket)?);
+        Ok(Self { keepalive, user_timeout })
+    }
+}
+
 /// The sockets of one process.
-pub(crate) struct Holder {
+#[derive(Debug)]
+pub struct Holder {
     pid: u32,
     pidfd: Option<OwnedFd>,
     /// It was refused once: every other of its sockets would be, too.
@@ -25,7 +49,9 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    pub(crate) fn new(pid: u32) -> Self {
+    /// Nothing is opened yet.
+    #[must_use]
+    pub fn new(pid: u32) -> Self {
         Self { pid, pidfd: None, refused: false }
     }
 
@@ -39,14 +65,14 @@ impl Holder {
     }
 
     /// The options of the socket `fd` of this process, if it still is the one with `cookie`.
-    pub(crate) fn options(&mut self, fd: u32, cookie: u64) -> Option<Options> {
+    pub(crate) fn options(&mut self, fd: u32, cookie: u64) -> Option<SocketOptions> {
         if self.refused {
             return None;
         }
-        match self.read(fd, cookie) {
-            Ok(options) => options,
+        match self.duplicate(fd, cookie).map(|socket| socket.map(SocketOptions::read).transpose()) {
+            Ok(Ok(options)) => options,
             // Closed, or the process ended, in mid-read.
-            Err(Errno::BADF | Errno::SRCH | Errno::NOTSOCK) => None,
+            Ok(Err(_)) | Err(Errno::BADF | Errno::SRCH | Errno::NOTSOCK) => None,
             // PERM: not permitted. NOSYS: before Linux 5.6, or a seccomp filter.
             Err(_) => {
                 self.refused = true;
@@ -55,7 +81,13 @@ impl Holder {
         }
     }
 
-    fn read(&mut self, fd: u32, cookie: u64) -> io::Result<Option<Options>> {
+    /// A descriptor of this process for the socket that is `fd` there; `None`: that number is another
+    /// socket's by now, by `cookie` (`SO_COOKIE`). The other process notices nothing.
+    ///
+    /// # Errors
+    /// Those of pidfd_open(2) and pidfd_getfd(2): `EPERM` where ptrace(2) would not be permitted, `ESRCH` and
+    /// `EBADF` where process or descriptor are gone, `ENOSYS` before Linux 5.6.
+    pub fn duplicate(&mut self, fd: u32, cookie: u64) -> io::Result<Option<OwnedFd>> {
         let pidfd = if let Some(pidfd) = &self.pidfd {
             pidfd
         } else {
@@ -66,20 +98,6 @@ impl Holder {
         let fd = i32::try_from(fd).map_err(|_| Errno::BADF)?;
         let socket = pidfd_getfd(pidfd, fd, PidfdGetfdFlags::empty())?;
         // The number may have been given to another socket since the list was read.
-        if sockopt::socket_cookie(&socket)? != cookie {
-            return Ok(None);
-        }
-        let times = KeepaliveTimes {
-            idle: Some(sockopt::tcp_keepidle(&socket)?.into()),
-            interval: Some(sockopt::tcp_keepintvl(&socket)?.into()),
-            count: Some(sockopt::tcp_keepcnt(&socket)?),
-        };
-        let keepalive = if sockopt::socket_keepalive(&socket)? {
-            Keepalive::On(times)
-        } else {
-            Keepalive::Off(times)
-        };
-        let user_timeout = Millis::new(sockopt::tcp_user_timeout(&socket)?);
-        Ok(Some(Options { keepalive, user_timeout }))
+        Ok((sockopt::socket_cookie(&socket)? == cookie).then_some(socket))
     }
 }

@@ -12,7 +12,10 @@ use super::{
     options::Holder,
     parse::{command, effective_uid, number, socket_inode},
 };
-use crate::{CollectError, sock_diag::Sockets};
+use crate::{
+    CollectError,
+    sock_diag::{NO_FD, Sockets},
+};
 
 const PROC: &str = "/proc";
 /// Room for a few hundred directory entries at a time.
@@ -94,6 +97,7 @@ impl<'a> Pass<'a> {
         let mut index: Vec<(u32, u32)> =
             sockets.connections.iter().map(|c| c.inode).zip(0..).collect();
         index.sort_unstable();
+        sockets.fds = vec![NO_FD; sockets.connections.len()];
         let mut others: Vec<_> = others.map(|inode| (inode, None)).collect();
         others.sort_unstable();
         Self {
@@ -144,6 +148,7 @@ impl<'a> Pass<'a> {
             let connection = &mut self.sockets.connections[at];
             if connection.owner.is_none() {
                 connection.owner = Some(self.found.row(holder.pid(), row));
+                self.sockets.fds[at] = fd;
                 if let Some(options) = holder.options(fd, self.sockets.cookies[at]) {
                     connection.keepalive = options.keepalive;
                     connection.user_timeout = Some(options.user_timeout);

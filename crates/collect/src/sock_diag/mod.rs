@@ -6,4 +6,4 @@ pub(crate) mod read;
 pub(crate) mod wire;
 
 pub(crate) use listeners::Listeners;
-pub(crate) use parse::{Bystander, Sockets, View};
+pub(crate) use parse::{Bystander, NO_FD, Sockets, View};

@@ -29,11 +29,16 @@ pub(crate) struct Sockets {
     pub connections: Vec<Connection>,
     /// `idiag_cookie` of each connection, in the same order.
     pub cookies: Vec<u64>,
+    /// The descriptor of each connection in its owner, where owners were looked for; [`NO_FD`]: none seen.
+    pub fds: Vec<u32>,
     /// Sockets that no file refers to: closed, or not accepted yet. No program's, so left out.
     pub orphans: u32,
     /// Sockets with a local peer that the filter left out.
     pub bystanders: Vec<Bystander>,
 }
+
+/// No descriptor was seen.
+pub(crate) const NO_FD: u32 = u32::MAX;
 
 /// A socket that may explain another one, but was not asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

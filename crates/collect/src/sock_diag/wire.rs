@@ -128,6 +128,24 @@ impl<'a> DiagMessage<'a> {
     }
 }
 
+/// What a socket's own `TCP_INFO` tells while it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// `tcpi_state` (`include/net/tcp_states.h`): 1 ESTABLISHED, 7 CLOSE.
+    pub state: u8,
+    /// `tcpi_probes`: keepalive or window probes in a row without an answer.
+    pub probes: u8,
+    /// Its stamps and counters.
+    pub counters: Counters,
+}
+
+/// Takes what getsockopt(2) gave for `TCP_INFO`; `None` before Linux 4.6.
+#[must_use]
+pub fn parse_tcp_info(bytes: &[u8]) -> Option<TcpInfo> {
+    let info = Info::parse(bytes)?;
+    Some(TcpInfo { state: bytes[0], probes: info.probes, counters: info.counters? })
+}
+
 /// What is taken of `struct tcp_info`, as far as this kernel has it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Info {
