@@ -6,7 +6,7 @@ mod look_again;
 use std::io;
 
 use rustix::process::geteuid;
-use stillopen_model::{ConntrackSettings, OnHost, Snapshot, Sysctls};
+use stillopen_model::{ConntrackSettings, OnHost, Snapshot, Sysctls, pair_ends};
 
 use crate::{
     CollectError, Filter, Namespaces, Request,
@@ -124,6 +124,15 @@ impl Collected {
         self.cookies.get(index).copied()
     }
 
+    /// Makes both ends of one connection one row, as [`pair_ends`] does.
+    pub fn pair_ends(&mut self) {
+        let gone = pair_ends(&mut self.snapshot);
+        if !gone.is_empty() {
+            keep(&mut self.cookies, |at| gone.binary_search(&at).is_err());
+            keep(&mut self.fds, |at| gone.binary_search(&at).is_err());
+        }
+    }
+
     /// Calls `act` in the network namespace of the snapshot's row `netns`, in a thread of its own where that
     /// is another one than this thread's.
     ///
@@ -207,15 +216,19 @@ fn visited(
 
 /// Leaves out what the process that was asked for does not hold.
 fn keep_owned(sockets: &mut Sockets) {
-    let owned = |sockets: &Sockets| {
-        let owned: Vec<bool> = sockets.connections.iter().map(|c| c.owner.is_some()).collect();
-        owned.into_iter()
-    };
-    let mut held = owned(sockets);
-    sockets.cookies.retain(|_| held.next() == Some(true));
-    let mut held = owned(sockets);
-    sockets.fds.retain(|_| held.next() == Some(true));
+    let connections = &sockets.connections;
+    keep(&mut sockets.cookies, |at| connections[at].owner.is_some());
+    keep(&mut sockets.fds, |at| connections[at].owner.is_some());
     sockets.connections.retain(|connection| connection.owner.is_some());
+}
+
+/// Keeps what stands at the positions that `stays` names.
+fn keep<T>(list: &mut Vec<T>, stays: impl Fn(usize) -> bool) {
+    let mut position = 0;
+    list.retain(|_| {
+        position += 1;
+        stays(position - 1)
+    });
 }
 
 #[cfg(test)]

@@ -24,6 +24,11 @@ impl Collected {
     pub fn look_again(&mut self) -> Result<(), CollectError> {
         match self.never {}
     }
+
+    /// There are no ends to pair.
+    pub fn pair_ends(&mut self) {
+        match self.never {}
+    }
 }
 
 /// Reads nothing.

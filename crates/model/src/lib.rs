@@ -43,7 +43,7 @@ pub use limit::{
 };
 pub use pair::{ends_agree, pair_ends};
 pub use peer::{probes_needed, probes_possible};
-pub use plan::{DEFAULT_KEEPALIVE, Planned, Remedy, plan, predict, recommended_keepalive};
+pub use plan::{DEFAULT_KEEPALIVE, Planned, Remedy, heals, plan, predict, recommended_keepalive};
 pub use platform::{Platform, PlatformKind};
 pub use program::{ProgramTimer, TimerKind, program_timers};
 pub use secs::human;

@@ -12,14 +12,14 @@ use crate::{Connection, Entry, FarEnd, Millis, OtherSide, Role, Snapshot, TableK
 const READ_APART: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Folds the accepting end of each connection that is seen at both ends into the connecting end's row,
-/// as its [`FarEnd`]; returns how many were folded.
+/// as its [`FarEnd`]; returns where those were that are gone, in ascending order.
 ///
 /// Two ends belong together when their addresses mirror each other, or those of a table's entry, in different namespaces, no third
 /// socket claims the same addresses, what one has had acknowledged the other has received, and what one
 /// sent last the other received then: separate networks of one host often use the same addresses.
-pub fn pair_ends(snapshot: &mut Snapshot) -> usize {
+pub fn pair_ends(snapshot: &mut Snapshot) -> Vec<usize> {
     if snapshot.namespaces.len() < 2 {
-        return 0;
+        return Vec::new();
     }
     let connections = &snapshot.connections;
     let mut keys: Vec<(u64, u32)> = (0..).zip(connections).map(|(i, c)| (key(c), i)).collect();
@@ -62,7 +62,7 @@ pub fn pair_ends(snapshot: &mut Snapshot) -> usize {
         position += 1;
         gone.binary_search(&(position - 1)).is_err()
     });
-    gone.len()
+    gone
 }
 
 /// Takes away that connection tracking has no entry: both ends see the same addresses, so nothing translates them,

@@ -117,7 +117,8 @@ fn remedy_for(limits: &[Recommended<'_>], c: &Connection, diagnosis: &Diagnosis)
 }
 
 /// Whether a packet of this end makes a forgotten entry anew.
-pub(crate) fn heals(c: &Connection, limit: &IdleLimit) -> bool {
+#[must_use]
+pub fn heals(c: &Connection, limit: &IdleLimit) -> bool {
     limit.client_meets == Some(Miss::Recreate) && c.role == Role::Client && c.send_queue == 0
 }
 

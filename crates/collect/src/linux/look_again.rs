@@ -2,7 +2,7 @@
 
 use stillopen_model::Connection;
 
-use super::{Collected, gaps::Gaps};
+use super::{Collected, gaps::Gaps, keep};
 use crate::{
     CollectError,
     netlink::read::{Buffer, Whole},
@@ -51,12 +51,9 @@ impl Collected {
                 }
             }
         }
-        let mut still = seen.iter().copied();
-        self.cookies.retain(|_| still.next() == Some(true));
-        let mut still = seen.iter().copied();
-        self.fds.retain(|_| still.next() == Some(true));
-        let mut still = seen.iter().copied();
-        self.snapshot.connections.retain(|_| still.next() == Some(true));
+        keep(&mut self.cookies, |at| seen[at]);
+        keep(&mut self.fds, |at| seen[at]);
+        keep(&mut self.snapshot.connections, |at| seen[at]);
         self.ask_tables(&mut gaps);
         for gap in gaps.finish() {
             if !self.snapshot.gaps.contains(&gap) {

@@ -10,11 +10,12 @@ use rustix::{
 use stillopen_model::{Keepalive, KeepaliveTimes, Millis};
 
 /// What only `getsockopt` shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SocketOptions {
     /// `SO_KEEPALIVE` and its three values, all of them known.
     pub keepalive: Keepalive,
     /// `TCP_USER_TIMEOUT`; zero: not set.
+    #[serde(rename = "user_timeout_s")]
     pub user_timeout: Millis,
 }
 
@@ -85,7 +86,7 @@ impl Holder {
     /// socket's by now, by `cookie` (`SO_COOKIE`). The other process notices nothing.
     ///
     /// # Errors
-    /// Those of pidfd_open(2) and pidfd_getfd(2): `EPERM` where ptrace(2) would not be permitted, `ESRCH` and
+    /// Those of `pidfd_open(2)` and `pidfd_getfd(2)`: `EPERM` where ptrace(2) would not be permitted, `ESRCH` and
     /// `EBADF` where process or descriptor are gone, `ENOSYS` before Linux 5.6.
     pub fn duplicate(&mut self, fd: u32, cookie: u64) -> io::Result<Option<OwnedFd>> {
         let pidfd = if let Some(pidfd) = &self.pidfd {

@@ -324,7 +324,7 @@ fn both_ends_on_one_host_are_one_row_and_lookalikes_are_not() {
     (counters.bytes_acked, counters.bytes_received) = (0, 100);
 
     let mut both = snapshot(vec![server.clone(), client.clone()], vec![]);
-    assert_eq!(pair_ends(&mut both), 1);
+    assert_eq!(pair_ends(&mut both).len(), 1);
     assert_eq!(both.connections[0].role, Role::Client);
     assert_eq!(both.connections[0].far_end.as_ref().unwrap().netns, 1);
 
@@ -333,7 +333,7 @@ fn both_ends_on_one_host_are_one_row_and_lookalikes_are_not() {
     }] {
         let stranger = with_counters(server.clone(), change);
         let mut strangers = snapshot(vec![stranger, client.clone()], vec![]);
-        assert_eq!(pair_ends(&mut strangers), 0, "another network with the same addresses");
+        assert!(pair_ends(&mut strangers).is_empty(), "another network with the same addresses");
         assert_eq!(strangers.connections.len(), 2);
     }
 }
