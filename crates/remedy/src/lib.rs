@@ -1,11 +1,34 @@
-//! What changes a connection: keepalive on sockets of other programs and its undo, and the supervisor that
-//! gives a program armed sockets. Nothing here acts without being called for it.
+//! What changes a connection: keepalive on sockets of other programs and its undo, one probe on demand, and
+//! the end of connections that are dead. Nothing here acts without being called for it.
 //!
-//! Read first: `keepalive.rs`.
+//! Read first: `choose.rs` (what is to be done), then `rescue.rs`, `ask.rs` and `close.rs` (doing it).
 #![deny(unsafe_code)]
 
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod ask;
+mod choose;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod close;
 #[cfg(unix)]
 mod keepalive;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod refusal;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod rescue;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod socket;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod undo;
 
+pub use choose::{Choice, Left, choose, is_dead};
 #[cfg(unix)]
 pub use keepalive::turn_on;
+
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+pub use {
+    ask::{Answer, BATCH, ask},
+    close::{Closed, close},
+    refusal::Refusal,
+    rescue::{Armed, Rescuer},
+    undo::{SCHEMA as UNDO_SCHEMA, Undo, UndoError, UndoRow, Undone},
+};

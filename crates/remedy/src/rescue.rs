@@ -1,0 +1,62 @@
+//! Keepalive for a connection of another process that is open right now.
+
+use stillopen_collect::{Handle, Holder, SocketOptions};
+use stillopen_model::KeepaliveValues;
+
+use crate::{Answer, Refusal, ask, turn_on};
+
+/// A connection that has keepalive now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Armed {
+    /// What it had.
+    pub before: SocketOptions,
+    /// What it has.
+    pub after: SocketOptions,
+}
+
+/// Arms sockets of one process after another; the process that was asked last stays at hand.
+#[derive(Debug, Default)]
+pub struct Rescuer(Option<(u32, Holder)>);
+
+impl Rescuer {
+    /// Turns keepalive on. A connection that has been quiet for longer than `values.idle` is probed at once.
+    ///
+    /// Where `TCP_USER_TIMEOUT` is set, one lost probe could end the connection: it is asked first, with that
+    /// option lifted, and armed only if it answers.
+    ///
+    /// # Errors
+    /// The socket could not be had or set, or it did not answer.
+    pub fn arm(&mut self, handle: Handle, values: KeepaliveValues) -> Result<Armed, Refusal> {
+        let socket = self.socket(handle)?;
+        let failed = |errno: rustix::io::Errno| Refusal::Options(errno.into());
+        let before = SocketOptions::read(&socket).map_err(failed)?;
+        if !before.user_timeout.get().is_zero() {
+            let copy = socket.try_clone().map_err(Refusal::Options)?;
+            match ask(vec![copy]).map_err(Refusal::Options)?.pop() {
+                Some(Answer::NoAnswer) => return Err(Refusal::NoAnswer),
+                Some(Answer::Reset) => return Err(Refusal::Reset),
+                Some(Answer::Refused(refusal)) => return Err(refusal),
+                // With data in flight the option is at work already, and keepalive is not.
+                Some(Answer::Answers { .. } | Answer::InFlight | Answer::NotEstablished) | None => {
+                }
+            }
+        }
+        turn_on(&socket, values).map_err(failed)?;
+        let after = SocketOptions::read(&socket).map_err(failed)?;
+        Ok(Armed { before, after })
+    }
+
+    /// A descriptor of this process for a socket of another one.
+    ///
+    /// # Errors
+    /// It could not be had, or is another socket by now.
+    pub fn socket(&mut self, handle: Handle) -> Result<std::os::fd::OwnedFd, Refusal> {
+        let Handle { pid, fd, cookie } = handle;
+        if self.0.as_ref().is_none_or(|(of, _)| *of != pid) {
+            self.0 = Some((pid, Holder::new(pid)));
+        }
+        let Some((_, holder)) = &mut self.0 else { return Err(Refusal::NoOwner) };
+        let socket = holder.duplicate(fd, cookie).map_err(|errno| Refusal::of(pid, errno))?;
+        socket.ok_or(Refusal::Gone { pid })
+    }
+}
