@@ -3,6 +3,8 @@
 pub mod kube_proxy;
 pub mod lab;
 pub mod logs;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+pub mod rescue;
 
 use std::{
     io::{self, Write as _},
@@ -39,7 +41,8 @@ Something between a client and a server (a Kubernetes node's IPVS table, a NAT g
 balancer, a firewall) forgets a connection that carries no packet for some minutes, and tells nobody. \
 Both ends still say ESTABLISHED; the answer is sent and never arrives.
 
-None of these commands changes a connection, a program or a setting of this host.";
+Only `rescue` and `ask` change anything of this host, and only with --apply: options of sockets, \
+which can be undone, or the end of a connection, which cannot.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -54,6 +57,12 @@ pub enum Command {
     Advise(AdviseArgs),
     /// Which answers were sent and never arrived, by the logs of both sides, and the limit that fits.
     Logs(logs::LogsArgs),
+    /// Turn keepalive on for connections that are open right now; end those that are dead.
+    #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+    Rescue(Box<rescue::RescueArgs>),
+    /// Is this connection still open? One keepalive probe tells.
+    #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+    Ask(rescue::AskArgs),
     /// The failure and its cure, replayed on virtual time; and the two programs of the incident.
     Lab(lab::LabArgs),
 }
@@ -70,21 +79,9 @@ pub struct CheckArgs {
     /// What is known of the cluster.
     #[command(flatten)]
     pub kube_proxy: KubeProxyArgs,
-    /// Only the network namespace with this name (ip netns list), or of this process.
-    #[arg(long, value_name = "NAME|PID", conflicts_with = "all_netns")]
-    pub netns: Option<String>,
-    /// Every network namespace of this host. The default for root.
-    #[arg(long)]
-    pub all_netns: bool,
-    /// Only connections of this process.
-    #[arg(long, value_name = "PID")]
-    pub pid: Option<u32>,
-    /// Only connections with this port at either end. Can be given more than once.
-    #[arg(long = "port", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
-    pub ports: Vec<u16>,
-    /// Only connections to this network. Can be given more than once.
-    #[arg(long = "peer", value_name = "CIDR", value_parser = input::cidr)]
-    pub peers: Vec<IpNet>,
+    /// Which connections.
+    #[command(flatten)]
+    pub select: SelectArgs,
     /// Look a second time after so long: probes that the peer sends show only as growth.
     #[arg(long, value_name = "TIME", value_parser = input::duration)]
     pub sample: Option<Duration>,
@@ -110,6 +107,44 @@ pub struct CheckArgs {
     #[arg(long, value_name = "FILE",
           conflicts_with_all = ["netns", "all_netns", "sample", "save", "no_owners"])]
     pub from: Option<PathBuf>,
+}
+
+/// Which connections a command is about.
+#[derive(Debug, Args)]
+pub struct SelectArgs {
+    /// Only the network namespace with this name (ip netns list), or of this process.
+    #[arg(long, value_name = "NAME|PID", conflicts_with = "all_netns")]
+    pub netns: Option<String>,
+    /// Every network namespace of this host. The default for root.
+    #[arg(long)]
+    pub all_netns: bool,
+    /// Only connections of this process.
+    #[arg(long, value_name = "PID")]
+    pub pid: Option<u32>,
+    /// Only connections with this port at either end. Can be given more than once.
+    #[arg(long = "port", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub ports: Vec<u16>,
+    /// Only connections to this network. Can be given more than once.
+    #[arg(long = "peer", value_name = "CIDR", value_parser = input::cidr)]
+    pub peers: Vec<IpNet>,
+}
+
+impl SelectArgs {
+    /// Hands each option with its value to `add`, for a command to paste; `--all-netns` is the caller's.
+    pub(crate) fn repeated(&self, add: &mut impl FnMut(&str, &str)) {
+        if let Some(name) = &self.netns {
+            add("--netns", name);
+        }
+        if let Some(pid) = self.pid {
+            add("--pid", &pid.to_string());
+        }
+        for port in &self.ports {
+            add("--port", &port.to_string());
+        }
+        for peer in &self.peers {
+            add("--peer", &peer.to_string());
+        }
+    }
 }
 
 const CHECK_EXAMPLES: &str = "\
@@ -221,6 +256,10 @@ pub fn main() -> ExitCode {
         Command::Findings(args) => command::findings::run(&args),
         Command::Advise(args) => command::advise::run(&args),
         Command::Logs(args) => command::logs::run(&args),
+        #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+        Command::Rescue(args) => command::rescue::run(&args),
+        #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+        Command::Ask(args) => command::ask::run(&args),
         Command::Lab(args) => command::lab::run(args),
     };
     outcome.unwrap_or_else(|error| failed(&error))

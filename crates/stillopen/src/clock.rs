@@ -24,6 +24,19 @@ pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     (result, start.elapsed())
 }
 
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+/// A bar of `length` steps; hidden where standard error is no terminal.
+pub(crate) fn bar(length: usize, what: &'static str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} [{wide_bar}] {pos}/{len}")
+        .expect("the template is a constant")
+        .progress_chars("=> ");
+    if stderr().is_terminal() {
+        ProgressBar::new(length as u64).with_style(style).with_message(what)
+    } else {
+        ProgressBar::hidden()
+    }
+}
+
 /// Waits for `time`, with a bar on a terminal.
 pub(crate) fn wait(time: Duration, what: &str) {
     let start = Instant::now();

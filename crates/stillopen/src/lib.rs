@@ -10,4 +10,5 @@ mod command;
 mod config;
 mod input;
 mod kube_proxy;
+mod output;
 mod report;

@@ -15,7 +15,7 @@ use stillopen_model::{
     Snapshot, Sysctls, human,
 };
 
-use super::check;
+use super::host;
 use crate::{
     cli::LimitsArgs,
     clock, config,
@@ -93,13 +93,13 @@ fn print_in_force(args: &LimitsArgs) -> Result<()> {
 /// Neither can be read.
 pub(super) fn read_host(owners: bool) -> Result<Snapshot> {
     let configured = config::read()?;
-    let namespaces = check::default_namespaces();
+    let namespaces = host::default_namespaces();
     let request = Request { namespaces, owners, filter: Filter::default() };
     let taken_at = clock::now();
     let mut snapshot = match collect(&request, taken_at.clone()) {
         Ok(collected) => collected.snapshot,
         // What is configured holds elsewhere, too.
-        Err(CollectError::Unsupported) => check::nothing_read(taken_at),
+        Err(CollectError::Unsupported) => host::nothing_read(taken_at),
         Err(error) => return Err(error.into()),
     };
     snapshot.limits.extend(configured.limits);

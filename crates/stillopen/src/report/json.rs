@@ -140,8 +140,9 @@ fn if_ipvs(report: &Report<'_>, row: u32) -> Option<IfIpvs> {
     Some(IfIpvs { verdict: verdict.name(), cut_in_s })
 }
 
+/// Keepalive of one end.
 #[derive(Serialize)]
-struct KeepaliveRow {
+pub(crate) struct KeepaliveRow {
     state: &'static str,
     idle_s: Option<f64>,
     interval_s: Option<f64>,

@@ -297,7 +297,7 @@ fn table(report: &Report<'_>, rows: &[u32], last: Last) -> String {
             let name = report.snapshot.namespace(c.netns).map(|namespace| namespace.name.as_str());
             cells.push(printable(name.unwrap_or_default()));
         }
-        cells.push(who(report, c));
+        cells.push(words::who(report.snapshot, c));
         cells.push(c.peer.to_string());
         if several_limits {
             let limit = words::limit(report.snapshot, d);
@@ -318,15 +318,6 @@ fn table(report: &Report<'_>, rows: &[u32], last: Last) -> String {
         lay_out(&columns, &full)
     } else {
         lay_out(&columns, &all_cells(true))
-    }
-}
-
-/// `mining/extract-9fq / python3`, `python3 (8123)`
-fn who(report: &Report<'_>, c: &Connection) -> String {
-    let Some(process) = report.snapshot.process(c.owner) else { return "?".into() };
-    match process.pod.as_ref().map(words::pod) {
-        Some(pod) => printable(&format!("{pod} / {}", process.command)),
-        None => format!("{} ({})", printable(&process.command), process.pid),
     }
 }
 
@@ -410,7 +401,7 @@ fn why(report: &Report<'_>, rows: &[u32], text: &mut String) {
         }
         said.push(kind);
         let because = words::because(report.snapshot, c, d);
-        let (who, port) = (who(report, c), c.local.port());
+        let (who, port) = (words::who(report.snapshot, c), c.local.port());
         let line = format!("Why {}: {who}, port {port} -> {}: {because}.", kind.1, c.peer);
         text.push_str(&wrap(&line, 4));
     }

@@ -8,6 +8,8 @@ use stillopen_model::{
     Verdict, Waiting, human, probes_needed, probes_possible,
 };
 
+use super::table::printable;
+
 /// `60/30/3`, `off`, `on, values ?`; a value that is not known is `?`.
 pub(crate) fn keepalive(keepalive: Keepalive) -> String {
     match keepalive {
@@ -124,6 +126,15 @@ pub(crate) fn pod(pod: &Pod) -> String {
     match (&pod.namespace, &pod.name) {
         (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
         _ => format!("pod {}", &pod.uid.get(..8).unwrap_or(&pod.uid)),
+    }
+}
+
+/// `mining/extract-9fq / python3`, `python3 (8123)`
+pub(crate) fn who(snapshot: &Snapshot, c: &Connection) -> String {
+    let Some(process) = snapshot.process(c.owner) else { return "?".into() };
+    match process.pod.as_ref().map(pod) {
+        Some(pod) => printable(&format!("{pod} / {}", process.command)),
+        None => format!("{} ({})", printable(&process.command), process.pid),
     }
 }
 

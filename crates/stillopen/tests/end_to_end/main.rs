@@ -1,4 +1,4 @@
-//! `stillopen check` on real sockets: each test makes two network namespaces with a veth pair between
+//! `stillopen check`, `rescue` and `ask` on real sockets: each test makes two network namespaces with a veth pair between
 //! them, opens connections over IPv4 and IPv6, and reads what the program says of them.
 //!
 //! Read `scene.rs` first. They need root, `ip` (iproute2), `nft` and `conntrack`, and fail where one is not
@@ -15,6 +15,7 @@ mod scene;
 mod services;
 mod socket;
 
+mod ask;
 mod bad_input;
 mod changes_nothing;
 mod far_keepalive;
@@ -23,6 +24,7 @@ mod json_shape;
 mod limits_of_a_file;
 mod local_peers;
 mod not_the_path;
+mod rescue;
 mod snapshot_files;
 mod tables;
 mod text;

@@ -180,6 +180,18 @@ impl Netns {
         })
     }
 
+    /// Its device is up again, after it was down: routes and neighbours went with that.
+    pub(crate) fn come_up(&self, other: &Self) {
+        let Self { name, v6, .. } = self;
+        ip(&format!(
+            "-n {name} link set eth0 up\n\
+             -n {name} addr replace {v6}/64 dev eth0 nodad\n\
+             -n {name} neigh replace {} lladdr {} dev eth0\n\
+             -n {name} neigh replace {} lladdr {} dev eth0\n",
+            other.v4, other.mac, other.v6, other.mac
+        ));
+    }
+
     /// From now on nothing reaches `peer` from here, and nothing tells `peer` so.
     pub(crate) fn lose_way_to(&self, peer: &Netns) {
         let Self { name, .. } = self;

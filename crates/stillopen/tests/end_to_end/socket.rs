@@ -33,6 +33,14 @@ pub(crate) struct Options {
     user_timeout: u32,
 }
 
+impl Options {
+    pub(crate) fn new(keepalive: bool, values: Values, user_timeout: u32) -> Self {
+        let Values(idle, interval, count) = values;
+        let [idle, interval] = [idle, interval].map(Duration::from_secs);
+        Self { keepalive, idle, interval, count, user_timeout }
+    }
+}
+
 impl Connection {
     /// `client` has connected to `listener`.
     #[track_caller]

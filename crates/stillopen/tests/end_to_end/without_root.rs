@@ -24,7 +24,7 @@ fn check(scene: &Scene, args: &[&str]) -> Program {
 ///
 /// Another process writes it: a process that a test beside this one starts would inherit our descriptor for
 /// a moment, and a file that is open for writing can't be run.
-fn copy(scene: &Scene) -> PathBuf {
+pub(crate) fn copy(scene: &Scene) -> PathBuf {
     let path = scene.path("stillopen");
     let mut install = Command::new("install");
     let status = install.args(["-m", "755", STILLOPEN]).arg(&path).status();

@@ -1,0 +1,234 @@
+//! `stillopen ask`: is it still open?
+
+use std::{
+    io::{self, Write as _},
+    os::fd::OwnedFd,
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use stillopen_collect::{Collected, Handle};
+use stillopen_model::{Finding, diagnose, human};
+use stillopen_remedy::{Answer, BATCH, Refusal, Rescuer, ask};
+
+use super::{
+    host::{self, Look},
+    rescue::{Place, print},
+};
+use crate::{
+    cli::rescue::AskArgs,
+    clock,
+    input::quoted,
+    report::{
+        last_line,
+        table::{Column, Shrink, lay_out, wrap},
+        words,
+    },
+};
+
+const SCHEMA: &str = "stillopen.ask/1";
+
+const WARNING: &str = "Warning: on a path that has forgotten a connection, a probe may draw a reset, which \
+                       ends it. Its program gets an error then.";
+
+struct Row {
+    index: usize,
+    handle: Option<Handle>,
+    /// `None`: not asked.
+    answer: Option<Answer>,
+}
+
+/// Status 0: all that were asked answer; 1: one does not, or could not be asked.
+pub(crate) fn run(args: &AskArgs) -> Result<ExitCode> {
+    let look =
+        Look { select: &args.select, limits: &[], owners: true, sample: None, only_holder: true };
+    let collected = host::read(&look)?;
+    let mut rows = asked_for(args, &collected);
+    if !args.json {
+        writeln!(io::stderr(), "{WARNING}")?;
+    }
+    if args.apply {
+        ask_all(&mut rows)?;
+    }
+    let mut stdout = io::stdout().lock();
+    if args.json {
+        let snapshot = &collected.snapshot;
+        let connections = rows.iter().map(|row| json(&collected, row)).collect();
+        let (taken_at, applied) = (&snapshot.taken_at, args.apply);
+        let gaps = &snapshot.gaps;
+        print(&Document { schema: SCHEMA, taken_at, applied, connections, gaps }, &mut stdout)?;
+    } else {
+        stdout.write_all(text(args, &collected, &rows).as_bytes())?;
+    }
+    stdout.flush()?;
+    let fails = |row: &Row| {
+        matches!(row.answer, Some(Answer::NoAnswer | Answer::Reset | Answer::Refused(_)))
+    };
+    Ok(ExitCode::from(u8::from(rows.iter().any(fails))))
+}
+
+fn asked_for(args: &AskArgs, collected: &Collected) -> Vec<Row> {
+    let snapshot = &collected.snapshot;
+    let filter = host::filter(&args.select);
+    let connections = snapshot.connections.iter().zip(diagnose(snapshot)).enumerate();
+    connections
+        .filter(|(_, (c, d))| {
+            host::matches(snapshot, c, &filter) && !d.findings.contains(Finding::OnThisHost)
+        })
+        .map(|(index, _)| Row { index, handle: collected.handle(index), answer: None })
+        .collect()
+}
+
+fn ask_all(rows: &mut [Row]) -> Result<()> {
+    let mut rescuer = Rescuer::default();
+    let bar = clock::bar(rows.len(), "Asking");
+    for batch in rows.chunks_mut(BATCH) {
+        let mut sockets: Vec<OwnedFd> = Vec::new();
+        let mut asked = Vec::new();
+        for row in batch.iter_mut() {
+            let socket = match row.handle {
+                Some(handle) => rescuer.socket(handle),
+                None => Err(Refusal::NoOwner),
+            };
+            match socket {
+                Ok(socket) => {
+                    sockets.push(socket);
+                    asked.push(row);
+                }
+                Err(refusal) => row.answer = Some(Answer::Refused(refusal)),
+            }
+        }
+        let n = asked.len();
+        let answers = ask(sockets).context("ask connections with a keepalive probe")?;
+        for (row, answer) in asked.into_iter().zip(answers) {
+            row.answer = Some(answer);
+        }
+        bar.inc(n as u64);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    taken_at: &'a str,
+    applied: bool,
+    connections: Vec<AskedRow<'a>>,
+    gaps: &'a [stillopen_model::Gap],
+}
+
+#[derive(Serialize)]
+struct AskedRow<'a> {
+    #[serde(flatten)]
+    place: Place<'a>,
+    quiet_s: Option<f64>,
+    answer: Option<&'static str>,
+    probes: Option<u32>,
+    error: Option<String>,
+}
+
+fn json<'a>(collected: &'a Collected, row: &Row) -> AskedRow<'a> {
+    let snapshot = &collected.snapshot;
+    let c = &snapshot.connections[row.index];
+    let probes = match row.answer {
+        Some(Answer::Answers { probes }) => Some(probes),
+        _ => None,
+    };
+    let error = match &row.answer {
+        Some(Answer::Refused(refusal)) => Some(refusal.to_string()),
+        _ => None,
+    };
+    AskedRow {
+        place: Place::of(snapshot, c, row.handle),
+        quiet_s: c.quiet().map(|quiet| quiet.as_secs_f64()),
+        answer: row.answer.as_ref().map(name),
+        probes,
+        error,
+    }
+}
+
+fn name(answer: &Answer) -> &'static str {
+    match answer {
+        Answer::Answers { .. } => "answers",
+        Answer::NoAnswer => "no_answer",
+        Answer::Reset => "reset",
+        Answer::InFlight => "in_flight",
+        Answer::NotEstablished => "not_established",
+        Answer::Refused(_) => "refused",
+    }
+}
+
+fn cell(answer: Option<&Answer>) -> String {
+    match answer {
+        None => "not asked".into(),
+        Some(Answer::Answers { probes: 0 }) => "answers: a packet came just now".into(),
+        Some(Answer::Answers { probes: 1 }) => "answers".into(),
+        Some(Answer::Answers { probes }) => format!("answers, probe {probes} of 3"),
+        Some(Answer::NoAnswer) => "NO ANSWER to 3 probes".into(),
+        Some(Answer::Reset) => "RESET: it has ended".into(),
+        Some(Answer::InFlight) => "left alone: data in flight".into(),
+        Some(Answer::NotEstablished) => "left alone: not established".into(),
+        Some(Answer::Refused(_)) => "REFUSED".into(),
+    }
+}
+
+fn text(args: &AskArgs, collected: &Collected, rows: &[Row]) -> String {
+    let snapshot = &collected.snapshot;
+    let n = words::plural(rows.len(), "connection");
+    let count = |wanted: fn(&Answer) -> bool| {
+        rows.iter().filter(|row| row.answer.as_ref().is_some_and(wanted)).count()
+    };
+    let headline = if rows.is_empty() {
+        "No connection that leaves this host matches; nothing was sent.".to_owned()
+    } else if args.apply {
+        let answer = count(|answer| matches!(answer, Answer::Answers { .. }));
+        format!(
+            "{} of {n} {}.",
+            words::count(answer),
+            if answer == 1 { "answers" } else { "answer" }
+        )
+    } else {
+        format!("{n} would be asked. Nothing was sent.")
+    };
+    let mut out = wrap(&headline, 0);
+    if rows.is_empty() {
+        return out;
+    }
+    let column = |head, shrink| Column { head, shrink, right: false };
+    let columns = [
+        Column { head: "QUIET", shrink: Shrink::Never, right: true },
+        column("WHO", Shrink::To(10)),
+        column("LOCAL", Shrink::LastTo(10)),
+        column("PEER", Shrink::LastTo(10)),
+        column("ANSWER", Shrink::Never),
+    ];
+    let cells = rows.iter().map(|row| {
+        let c = &snapshot.connections[row.index];
+        vec![
+            c.quiet().map_or_else(|| "?".into(), human),
+            words::who(snapshot, c),
+            c.local.to_string(),
+            c.peer.to_string(),
+            cell(row.answer.as_ref()),
+        ]
+    });
+    out.push('\n');
+    out.push_str(&lay_out(&columns, &cells.collect::<Vec<_>>()));
+    for row in rows {
+        if let Some(Answer::Refused(refusal)) = &row.answer {
+            let c = &snapshot.connections[row.index];
+            let who = words::who(snapshot, c);
+            let line = format!("Refused: {who}, port {} -> {}: {refusal}.", c.local.port(), c.peer);
+            out.push_str(&wrap(&line, 4));
+        }
+    }
+    if !args.apply {
+        let mut options = Vec::new();
+        args.select.repeated(&mut |name, value| options.push(format!(" {name} {}", quoted(value))));
+        let command = format!("stillopen ask{} --apply", options.concat());
+        out.push_str(&last_line("Ask them:", &command));
+    }
+    out
+}

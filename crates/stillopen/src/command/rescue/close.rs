@@ -1,0 +1,174 @@
+//! `rescue --close-dead`: each connection is named first, then ended.
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use anyhow::Result;
+use serde::Serialize;
+use stillopen_collect::{Collected, Handle};
+use stillopen_model::{Diagnosis, Verdict};
+use stillopen_remedy::{Closed, Refusal, Rescuer, close, is_dead};
+
+use super::{
+    asked_for,
+    json::{Document, Place, SCHEMA, print},
+    repeated,
+    text::{ROWS_SHOWN, probe_meets},
+};
+use crate::{
+    cli::rescue::RescueArgs,
+    report::{last_line, table::wrap, words},
+};
+
+struct Dead {
+    index: u32,
+    handle: Option<Handle>,
+    /// `None`: not tried.
+    done: Option<Result<Closed, Refusal>>,
+}
+
+#[derive(Serialize)]
+struct DeadRow<'a> {
+    #[serde(flatten)]
+    place: Place<'a>,
+    verdict: &'static str,
+    because: String,
+    done: bool,
+    how: Option<&'static str>,
+    error: Option<String>,
+}
+
+/// Status 0: all that are dead were ended, or would be; 1: one could not be.
+pub(super) fn run(
+    args: &RescueArgs,
+    collected: &Collected,
+    diagnoses: &[Diagnosis],
+) -> Result<ExitCode> {
+    let snapshot = &collected.snapshot;
+    let mut dead: Vec<Dead> = asked_for(args, collected, diagnoses)
+        .filter(|(index, d)| is_dead(snapshot, &snapshot.connections[*index as usize], d))
+        .map(|(index, _)| Dead { index, handle: collected.handle(index as usize), done: None })
+        .collect();
+    let mut stdout = io::stdout().lock();
+    if !args.json {
+        stdout.write_all(named(args, collected, diagnoses, &dead).as_bytes())?;
+        stdout.flush()?;
+    }
+    if args.apply {
+        end(collected, &mut dead);
+    }
+    if args.json {
+        print(
+            &Document {
+                schema: SCHEMA,
+                taken_at: &snapshot.taken_at,
+                action: "close",
+                applied: args.apply,
+                connections: dead.iter().map(|one| row(collected, diagnoses, one)).collect(),
+                gaps: &snapshot.gaps,
+            },
+            &mut stdout,
+        )?;
+    } else if args.apply && !dead.is_empty() {
+        stdout.write_all(outcome(collected, &dead).as_bytes())?;
+    }
+    stdout.flush()?;
+    let refused = dead.iter().any(|one| matches!(one.done, Some(Err(_))));
+    Ok(ExitCode::from(u8::from(refused)))
+}
+
+fn end(collected: &Collected, dead: &mut [Dead]) {
+    let mut rescuer = Rescuer::default();
+    for one in dead {
+        let index = one.index as usize;
+        let c = &collected.snapshot.connections[index];
+        let socket = match one.handle {
+            Some(handle) => rescuer.socket(handle),
+            None => Err(Refusal::NoOwner),
+        };
+        let cookie = collected.cookie(index).unwrap_or_default();
+        let ended = collected.in_namespace(c.netns, || close(c.local, c.peer, cookie, socket));
+        one.done = Some(match ended {
+            Ok(ended) => ended,
+            Err(cause) => Err(Refusal::Kernel(cause.to_string())),
+        });
+    }
+}
+
+fn row<'a>(collected: &'a Collected, diagnoses: &[Diagnosis], one: &Dead) -> DeadRow<'a> {
+    let snapshot = &collected.snapshot;
+    let c = &snapshot.connections[one.index as usize];
+    let d = &diagnoses[one.index as usize];
+    let (how, error) = match &one.done {
+        Some(Ok(Closed::Destroyed)) => (Some("destroyed"), None),
+        Some(Ok(Closed::Probed)) => (Some("probed"), None),
+        Some(Err(refusal)) => (None, Some(refusal.to_string())),
+        None => (None, None),
+    };
+    DeadRow {
+        place: Place::of(snapshot, c, one.handle),
+        verdict: d.verdict.name(),
+        because: words::because(snapshot, c, d),
+        done: how.is_some(),
+        how,
+        error,
+    }
+}
+
+/// Which they are and how that is known; without `--apply` also how to end them.
+fn named(
+    args: &RescueArgs,
+    collected: &Collected,
+    diagnoses: &[Diagnosis],
+    dead: &[Dead],
+) -> String {
+    let snapshot = &collected.snapshot;
+    let n = words::plural(dead.len(), "connection");
+    let headline = match (dead.len(), args.apply) {
+        (0, _) => "No dead connection was found; nothing was changed.".to_owned(),
+        (_, false) => format!(
+            "{n} would be ended, which cannot be undone: each program gets an error at once and may \
+             send its request again. Nothing was changed."
+        ),
+        (_, true) => format!("Ending {n}; this cannot be undone:"),
+    };
+    let mut out = wrap(&headline, 0);
+    for one in dead.iter().take(ROWS_SHOWN) {
+        let c = &snapshot.connections[one.index as usize];
+        let d = &diagnoses[one.index as usize];
+        let meets = match d.verdict {
+            Verdict::Cut { .. } => format!("; {}", probe_meets(words::limit(snapshot, d), c)),
+            _ => String::new(),
+        };
+        let who = words::who(snapshot, c);
+        let because = words::because(snapshot, c, d);
+        let line = format!("  {who}, port {} -> {}: {because}{meets}.", c.local.port(), c.peer);
+        out.push_str(&wrap(&line, 4));
+    }
+    if dead.len() > ROWS_SHOWN {
+        let more = words::count(dead.len() - ROWS_SHOWN);
+        out.push_str(&wrap(&format!("  … {more} more (--json lists them)."), 4));
+    }
+    if !dead.is_empty() && !args.apply {
+        let command = format!("stillopen rescue{} --close-dead --apply", repeated(args));
+        out.push_str(&last_line("End them:", &command));
+    }
+    out
+}
+
+fn outcome(collected: &Collected, dead: &[Dead]) -> String {
+    let snapshot = &collected.snapshot;
+    let ended = dead.iter().filter(|one| matches!(one.done, Some(Ok(_)))).count();
+    let mut out = format!("Ended {} of {}.\n", words::count(ended), words::count(dead.len()));
+    for one in dead {
+        if let Some(Err(refusal)) = &one.done {
+            let c = &snapshot.connections[one.index as usize];
+            let who = words::who(snapshot, c);
+            let line = format!("Refused: {who}, port {} -> {}: {refusal}.", c.local.port(), c.peer);
+            out.push_str(&wrap(&line, 4));
+        }
+    }
+    out
+}

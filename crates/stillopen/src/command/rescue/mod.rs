@@ -1,0 +1,167 @@
+//! `stillopen rescue`: keepalive for connections that are open now, its undo, and an end for dead ones.
+//!
+//! What is to be done is decided in `stillopen-remedy`; here it is said, and done where `--apply` is given.
+
+mod close;
+mod json;
+mod text;
+mod undo;
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result};
+use stillopen_collect::{Collected, Handle, SocketOptions};
+use stillopen_model::{Diagnosis, Finding, KeepaliveValues, Verdict, diagnose};
+use stillopen_remedy::{Choice, Left, Refusal, Rescuer, Undo, UndoRow, choose};
+
+use super::host::{self, Look};
+use crate::{cli::rescue::RescueArgs, clock, input::quoted, output};
+pub(super) use json::{Place, print};
+
+/// One connection, with what is, would be or was done about it.
+struct Row {
+    /// Its position in the snapshot.
+    index: u32,
+    handle: Option<Handle>,
+    act: Act,
+}
+
+enum Act {
+    Arm {
+        values: KeepaliveValues,
+        predicted: Verdict,
+        /// `None`: not tried.
+        done: Option<Result<SocketOptions, Refusal>>,
+    },
+    Leave(Left),
+}
+
+/// What was read and what is done about it.
+struct Rescue<'a> {
+    args: &'a RescueArgs,
+    collected: Collected,
+    diagnoses: Vec<Diagnosis>,
+    rows: Vec<Row>,
+}
+
+/// Status 0: done, or nothing to do; 1: something was refused.
+pub(crate) fn run(args: &RescueArgs) -> Result<ExitCode> {
+    if let Some(file) = &args.undo {
+        return undo::run(file, args);
+    }
+    let (collected, diagnoses) = read(args)?;
+    if args.close_dead {
+        return close::run(args, &collected, &diagnoses);
+    }
+    let mut rescue = Rescue { args, collected, diagnoses, rows: Vec::new() };
+    rescue.choose();
+    if args.apply {
+        rescue.save_undo()?;
+        rescue.arm();
+    }
+    let mut stdout = io::stdout().lock();
+    if args.json {
+        json::write(&rescue, &mut stdout)?;
+    } else {
+        stdout.write_all(text::render(&rescue).as_bytes())?;
+    }
+    stdout.flush()?;
+    Ok(ExitCode::from(u8::from(rescue.is_refused())))
+}
+
+fn read(args: &RescueArgs) -> Result<(Collected, Vec<Diagnosis>)> {
+    let look = Look {
+        select: &args.select,
+        limits: &args.limits,
+        owners: true,
+        sample: None,
+        only_holder: true,
+    };
+    let mut collected = host::read(&look)?;
+    args.kube_proxy.apply(&mut collected.snapshot)?;
+    let diagnoses = diagnose(&collected.snapshot);
+    Ok((collected, diagnoses))
+}
+
+/// The connections that were asked for and leave this host's namespace, with their diagnoses.
+fn asked_for<'a>(
+    args: &RescueArgs,
+    collected: &'a Collected,
+    diagnoses: &'a [Diagnosis],
+) -> impl Iterator<Item = (u32, &'a Diagnosis)> {
+    let filter = host::filter(&args.select);
+    let snapshot = &collected.snapshot;
+    (0..).zip(snapshot.connections.iter().zip(diagnoses)).filter_map(move |(index, (c, d))| {
+        let asked =
+            host::matches(snapshot, c, &filter) && !d.findings.contains(Finding::OnThisHost);
+        asked.then_some((index, d))
+    })
+}
+
+/// The options of this run that other commands take too, as they were given, each with a blank before it.
+fn repeated(args: &RescueArgs) -> String {
+    let mut options = Vec::new();
+    let mut add = |name: &str, value: &str| options.push(format!(" {name} {}", quoted(value)));
+    for limit in &args.limits {
+        add("--limit", &limit.text);
+    }
+    args.kube_proxy.repeated(&mut add);
+    args.select.repeated(&mut add);
+    if args.select.all_netns {
+        options.push(" --all-netns".to_owned());
+    }
+    options.concat()
+}
+
+impl Rescue<'_> {
+    fn choose(&mut self) {
+        let Self { args, collected, diagnoses, rows } = self;
+        for (index, diagnosis) in asked_for(args, collected, diagnoses) {
+            let chosen =
+                choose(&collected.snapshot, index, diagnosis, args.keepalive, !args.at_risk);
+            let act = match chosen {
+                Choice::Arm(values, predicted) => Act::Arm { values, predicted, done: None },
+                Choice::Leave(left) => Act::Leave(left),
+            };
+            rows.push(Row { index, handle: collected.handle(index as usize), act });
+        }
+    }
+
+    /// Writes what is there before anything is changed.
+    fn save_undo(&self) -> Result<()> {
+        let Some(path) = &self.args.save_undo else { return Ok(()) };
+        let snapshot = &self.collected.snapshot;
+        let to_be_armed = self.rows.iter().filter(|row| matches!(row.act, Act::Arm { .. }));
+        let sockets = to_be_armed.filter_map(|row| {
+            let c = &snapshot.connections[row.index as usize];
+            let before = SocketOptions { keepalive: c.keepalive, user_timeout: c.user_timeout? };
+            Some(UndoRow { handle: row.handle?, local: c.local, peer: c.peer, before })
+        });
+        let undo = Undo::new(clock::now(), sockets.collect())?;
+        output::file(path, |to| Ok(serde_json::to_writer_pretty(to, &undo)?))
+            .with_context(|| format!("write undo file {}; nothing was changed", path.display()))
+    }
+
+    fn arm(&mut self) {
+        let mut rescuer = Rescuer::default();
+        let bar = clock::bar(self.rows.len(), "Turning keepalive on");
+        for row in &mut self.rows {
+            bar.inc(1);
+            let Act::Arm { values, done, .. } = &mut row.act else { continue };
+            let armed = row.handle.ok_or(Refusal::NoOwner);
+            let armed = armed.and_then(|handle| rescuer.arm(handle, *values));
+            *done = Some(armed.map(|armed| armed.after));
+        }
+        bar.finish_and_clear();
+    }
+
+    fn is_refused(&self) -> bool {
+        self.rows.iter().any(|row| match &row.act {
+            Act::Arm { done, .. } => matches!(done, Some(Err(_))),
+            Act::Leave(left) => matches!(left, Left::TooLate | Left::TooTight),
+        })
+    }
+}

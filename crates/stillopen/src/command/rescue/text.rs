@@ -1,0 +1,221 @@
+//! What a rescue says to people: how many, each with its prediction, what is left alone and why, what next.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use stillopen_model::{Connection, IdleLimit, Miss, Role, Verdict, human};
+use stillopen_remedy::Left;
+
+use super::{Act, Rescue, Row, repeated};
+use crate::{
+    input::quoted,
+    report::{
+        last_line,
+        table::{Column, Shrink, lay_out, printable, wrap},
+        words,
+    },
+};
+
+/// How many rows are listed; `--json` has all.
+pub(super) const ROWS_SHOWN: usize = 20;
+
+pub(super) fn render(rescue: &Rescue<'_>) -> String {
+    let mut out = String::new();
+    let armed: Vec<&Row> =
+        rescue.rows.iter().filter(|row| matches!(row.act, Act::Arm { .. })).collect();
+    out.push_str(&wrap(&headline(rescue, &armed), 0));
+    if !armed.is_empty() {
+        out.push('\n');
+        out.push_str(&table(rescue, &armed));
+    }
+    refusals(rescue, &armed, &mut out);
+    left_alone(rescue, &mut out);
+    for gap in &rescue.collected.snapshot.gaps {
+        if !gap.how.is_empty() {
+            out.push_str(&wrap(&format!("Not seen: {} ({}).", gap.reason, gap.how), 4));
+        }
+    }
+    next(rescue, &armed, &mut out);
+    out
+}
+
+fn headline(rescue: &Rescue<'_>, armed: &[&Row]) -> String {
+    let n = armed.len();
+    if rescue.rows.is_empty() {
+        return "No connection that leaves this host matches; nothing was changed.".into();
+    }
+    if n == 0 {
+        let of = words::plural(rescue.rows.len(), "connection");
+        return format!("Nothing to turn on: {of} looked at; nothing was changed.");
+    }
+    if !rescue.args.apply {
+        let n = words::plural(n, "connection");
+        return format!("Keepalive would be turned on for {n}. Nothing was changed.");
+    }
+    let is_done = |row: &&&Row| matches!(&row.act, Act::Arm { done: Some(Ok(_)), .. });
+    let done = armed.iter().filter(is_done).count();
+    let refused = match n - done {
+        0 => String::new(),
+        refused => format!("; {} refused", words::count(refused)),
+    };
+    format!("Keepalive is on for {}{refused}.", words::plural(done, "connection"))
+}
+
+fn table(rescue: &Rescue<'_>, armed: &[&Row]) -> String {
+    let column = |head, shrink| Column { head, shrink, right: false };
+    let columns = [
+        Column { head: "QUIET", shrink: Shrink::Never, right: true },
+        column("KEEPALIVE", Shrink::Never),
+        column("WHO", Shrink::To(10)),
+        column("PEER", Shrink::LastTo(10)),
+        column("VERDICT", Shrink::To(12)),
+        column(if rescue.args.apply { "NOW" } else { "WOULD BE" }, Shrink::Never),
+    ];
+    let snapshot = &rescue.collected.snapshot;
+    let cells = |row: &&Row| {
+        let c = &snapshot.connections[row.index as usize];
+        let d = &rescue.diagnoses[row.index as usize];
+        let Act::Arm { values, predicted, done } = &row.act else { return Vec::new() };
+        let after = match done {
+            Some(Err(_)) => "REFUSED".to_owned(),
+            _ => verdict_after(*predicted),
+        };
+        vec![
+            c.quiet().map_or_else(|| "?".into(), human),
+            format!("{} -> {values}", words::keepalive(c.keepalive)),
+            words::who(snapshot, c),
+            c.peer.to_string(),
+            words::verdict(snapshot, c, d),
+            after,
+        ]
+    };
+    let rows: Vec<Vec<String>> = armed.iter().take(ROWS_SHOWN).map(cells).collect();
+    let mut out = lay_out(&columns, &rows);
+    if armed.len() > ROWS_SHOWN {
+        let more = words::count(armed.len() - ROWS_SHOWN);
+        let _ = writeln!(out, "  … {more} more (--json lists them).");
+    }
+    out
+}
+
+fn verdict_after(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Safe { margin: Some(margin) } => format!("safe by {}", human(margin)),
+        Verdict::Safe { margin: None } => "safe".into(),
+        // No limit is known, so nothing is called safe.
+        Verdict::Unknown { .. } => "refreshed".into(),
+        Verdict::AtRisk { cut_in } => format!("cut in {}", human(cut_in)),
+        Verdict::Cut { .. } => "cut".into(),
+    }
+}
+
+fn refusals(rescue: &Rescue<'_>, armed: &[&Row], out: &mut String) {
+    let snapshot = &rescue.collected.snapshot;
+    let refused = armed.iter().filter_map(|row| match &row.act {
+        Act::Arm { done: Some(Err(refusal)), .. } => Some((row, refusal)),
+        _ => None,
+    });
+    for (row, refusal) in refused.take(ROWS_SHOWN) {
+        let c = &snapshot.connections[row.index as usize];
+        let line = format!("Refused: {}: {refusal}.", named(rescue, c));
+        out.push_str(&wrap(&line, 4));
+    }
+}
+
+fn named(rescue: &Rescue<'_>, c: &Connection) -> String {
+    format!("{}, port {} -> {}", words::who(&rescue.collected.snapshot, c), c.local.port(), c.peer)
+}
+
+/// One line for each reason; the cut ones by name, since somebody may wait on them.
+fn left_alone(rescue: &Rescue<'_>, out: &mut String) {
+    let snapshot = &rescue.collected.snapshot;
+    let mut counts: BTreeMap<&'static str, (Left, usize)> = BTreeMap::new();
+    let mut named_already = 0;
+    for row in &rescue.rows {
+        let Act::Leave(left) = row.act else { continue };
+        if left == Left::Cut && named_already < ROWS_SHOWN {
+            named_already += 1;
+            let c = &snapshot.connections[row.index as usize];
+            let limit = words::limit(snapshot, &rescue.diagnoses[row.index as usize]);
+            let meets = probe_meets(limit, c);
+            let line = format!("Left alone: {}: it is cut, and {meets}.", named(rescue, c));
+            out.push_str(&wrap(&line, 4));
+        } else {
+            counts.entry(left.name()).or_insert((left, 0)).1 += 1;
+        }
+    }
+    for (left, n) in counts.into_values() {
+        let line = format!("Left alone: {}, {}.", words::count(n), because(left, n));
+        out.push_str(&wrap(&line, 4));
+    }
+}
+
+/// What a keepalive probe of this end would meet on a path that has forgotten the connection.
+pub(super) fn probe_meets(limit: Option<&IdleLimit>, c: &Connection) -> &'static str {
+    let miss = limit.and_then(|limit| match c.role {
+        Role::Client => limit.client_meets,
+        Role::Server => limit.server_meets,
+        Role::Unknown => None,
+    });
+    match miss {
+        Some(Miss::Drop) => "a probe would vanish: after its last one the program gets ETIMEDOUT",
+        Some(Miss::Reset) => "a probe would draw a reset, which ends it",
+        Some(Miss::Recreate) => "a packet of this end would make its entry anew",
+        Some(Miss::PassUntranslated) => {
+            "a probe would reach the peer with a strange address and draw a reset, which ends it"
+        }
+        Some(Miss::IcmpUnreachable) => "a probe would draw an ICMP unreachable",
+        None => "what a probe would meet is not known: a reset, which ends it, or nothing",
+    }
+}
+
+fn because(left: Left, n: usize) -> &'static str {
+    match (left, n == 1) {
+        (Left::Safe, _) => "safe already",
+        (Left::Cut, _) => "cut: no option brings them back",
+        (Left::Unknown, _) => {
+            "of unknown verdict: --pid, --port or --peer without --at-risk names them all the same"
+        }
+        (Left::PayloadOnly, _) => "whose limit counts payload only: keepalive does not help",
+        (Left::PeerClosed, _) => "closed by the peer: their programs have to close, too",
+        (Left::Unanswered, _) => {
+            "whose peer answers neither data nor probes: keepalive would end them"
+        }
+        (Left::Handshake, _) => "not established yet",
+        (Left::TooTight, _) => {
+            "whose limit is too short for keepalive, which counts in whole seconds"
+        }
+        (Left::TooLate, true) => "REFUSED: these values come too late under its limit",
+        (Left::TooLate, false) => "REFUSED: these values come too late under their limits",
+        (Left::AlreadyOn, _) => "with these values already, or sooner ones",
+    }
+}
+
+/// What can be done next, each as a command.
+fn next(rescue: &Rescue<'_>, armed: &[&Row], out: &mut String) {
+    let args = rescue.args;
+    let options = repeated(args);
+    if rescue.rows.iter().any(|row| matches!(row.act, Act::Leave(Left::Cut))) {
+        let command = format!("stillopen rescue{options} --close-dead");
+        out.push_str(&last_line("End what is cut:", &command));
+    }
+    if armed.is_empty() {
+        return;
+    }
+    match (args.apply, &args.save_undo) {
+        (true, Some(path)) => {
+            let path = printable(&quoted(&path.to_string_lossy()));
+            let command = format!("stillopen rescue --undo {path} --apply");
+            out.push_str(&last_line("Undo it:", &command));
+        }
+        (true, None) => {
+            out.push_str(&last_line("Look again:", &format!("stillopen check{options}")));
+        }
+        (false, _) => {
+            let keepalive =
+                args.keepalive.map(|values| format!(" --keepalive {values}")).unwrap_or_default();
+            let at_risk = if args.at_risk { " --at-risk" } else { "" };
+            let command = format!("stillopen rescue{options}{keepalive}{at_risk} --apply");
+            out.push_str(&last_line("Do it:", &command));
+        }
+    }
+}

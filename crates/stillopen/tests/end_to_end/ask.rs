@@ -1,0 +1,141 @@
+//! `stillopen ask`: each kind of answer, and the options of the socket afterwards.
+
+use std::{
+    io::{self, Read as _},
+    process::Stdio,
+    time::Duration,
+};
+
+use rustix::net::sockopt;
+use serde_json::Value;
+
+use crate::{
+    deadline::wait_until,
+    program::Program,
+    scene::{FAMILIES, Family, Scene, ip},
+    socket::{Connection, Values, keep_alive, options, set_values},
+};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+/// `MAX_TCP_KEEPINTVL`: what a socket has while it is asked.
+const ASKED: Duration = Duration::from_secs(32_767);
+
+fn ask(scene: &Scene) -> Program {
+    let peers = ["--peer", "0.0.0.0/0", "--peer", "::/0"];
+    scene.program(&["ask", "--netns", &scene.client.name]).args(&peers)
+}
+
+/// The answer of the only connection, how many probes it took, and the exit status.
+fn answer(scene: &Scene) -> (String, Option<u64>, i32) {
+    let said = ask(scene).args(&["--apply", "--json"]).run();
+    let report: Value = serde_json::from_str(&said.stdout).expect("it writes JSON");
+    let [row] = report["connections"].as_array().expect("a list").as_slice() else {
+        panic!("one connection: {report:#}")
+    };
+    let answer = row["answer"].as_str().expect("it was asked").to_owned();
+    (answer, row["probes"].as_u64(), said.status)
+}
+
+#[test]
+fn without_apply_nothing_is_sent_and_the_warning_comes_first() {
+    let scene = Scene::new();
+    let mut connection = scene.connect(Family::V4);
+    connection.ask();
+    let before = options(&connection.client);
+    let said = ask(&scene).run();
+    assert_eq!(said.status, 0, "{said:#?}");
+    assert!(said.stderr.starts_with("Warning: "), "{said:#?}");
+    assert!(said.stdout.contains("1 connection would be asked. Nothing was sent."), "{said:#?}");
+    assert_eq!(options(&connection.client), before);
+}
+
+#[test]
+fn a_live_peer_answers_one_probe_and_the_options_are_as_they_were() {
+    for family in FAMILIES {
+        let scene = Scene::new();
+        let mut connection = scene.connect(family);
+        sockopt::set_tcp_user_timeout(&connection.client, 700).expect("set it");
+        set_values(&connection.client, Values(1234, 77, 5));
+        connection.ask();
+        let before = options(&connection.client);
+        wait_until("a probe was needed", PATIENCE, || {
+            let (answer, probes, status) = answer(&scene);
+            assert_eq!((answer.as_str(), status), ("answers", 0));
+            probes.filter(|&probes| probes == 1)
+        });
+        assert_eq!(options(&connection.client), before);
+        connection.answer();
+    }
+}
+
+#[test]
+fn no_answer_leaves_the_connection_open_and_its_options_as_they_were() {
+    let scene = Scene::new();
+    let mut connection = scene.connect(Family::V4);
+    keep_alive(&connection.client, Values(5000, 75, 3));
+    connection.ask();
+    let before = options(&connection.client);
+    scene.client.lose_way_to(&scene.server);
+    wait_until("it has been quiet for a second", PATIENCE, || {
+        (answer(&scene) == ("no_answer".into(), None, 1)).then_some(())
+    });
+    assert_eq!(options(&connection.client), before);
+    assert_eq!(sockopt::socket_error(&connection.client), Ok(Ok(())));
+}
+
+#[test]
+fn a_peer_that_is_gone_resets_it() {
+    let scene = Scene::new();
+    let mut connection = scene.connect(Family::V4);
+    connection.ask();
+    let Connection { mut client, server } = connection;
+    // Its end is lost on the way: the client hears nothing of it.
+    ip(&format!("-n {} link set eth0 down\n", scene.server.name));
+    sockopt::set_socket_linger(&server, Some(Duration::ZERO)).expect("close with a reset");
+    drop(server);
+    scene.server.come_up(&scene.client);
+    wait_until("it has been quiet for a second", PATIENCE, || {
+        let (answer, _, status) = answer(&scene);
+        (answer == "reset").then(|| assert_eq!(status, 1))
+    });
+    let error = client.read(&mut [0; 1]).expect_err("it was reset");
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn data_in_flight_is_left_alone() {
+    let scene = Scene::new();
+    let mut connection = scene.connect(Family::V4);
+    connection.ask();
+    scene.client.lose_way_to(&scene.server);
+    io::Write::write_all(&mut connection.client, b"more").expect("it is queued");
+    let before = options(&connection.client);
+    assert_eq!(answer(&scene), ("in_flight".into(), None, 0));
+    assert_eq!(options(&connection.client), before);
+}
+
+#[test]
+fn killed_in_the_middle_it_leaves_the_options_as_they_were() {
+    let scene = Scene::new();
+    let mut connection = scene.connect(Family::V4);
+    set_values(&connection.client, Values(1234, 77, 5));
+    connection.ask();
+    let before = options(&connection.client);
+    scene.client.lose_way_to(&scene.server);
+    let interval = || sockopt::tcp_keepintvl(&connection.client).expect("read it");
+    wait_until("it was killed while it asked", PATIENCE, || {
+        let mut command = ask(&scene).args(&["--apply"]).command();
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut asking = command.spawn().expect("start stillopen");
+        let in_the_middle = wait_until("it asks, or has ended", PATIENCE, || {
+            let ended = asking.try_wait().expect("look for its end").is_some();
+            (ended || interval() == ASKED).then_some(!ended)
+        });
+        let _ = asking.kill();
+        asking.wait().expect("it has ended");
+        in_the_middle.then_some(())
+    });
+    wait_until("the options are as they were", PATIENCE, || {
+        (options(&connection.client) == before).then_some(())
+    });
+}
