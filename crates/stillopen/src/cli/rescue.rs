@@ -14,6 +14,7 @@ use crate::input::{self, LimitArg};
 #[derive(Debug, Args)]
 #[command(
     after_help = RESCUE_EXAMPLES,
+    override_usage = RESCUE_USAGE,
     group(ArgGroup::new("which").required(true).multiple(true).args(
         ["at_risk", "pid", "ports", "peers", "close_dead", "undo"])),
 )]
@@ -54,12 +55,17 @@ pub struct RescueArgs {
     pub json: bool,
 }
 
+const RESCUE_USAGE: &str = "\
+stillopen rescue <--at-risk|--pid PID|--port PORT|--peer CIDR> [--apply] [OPTIONS]
+       stillopen rescue --close-dead [--apply] [OPTIONS]
+       stillopen rescue --undo FILE [--apply]";
+
 const RESCUE_EXAMPLES: &str = "\
-The process that holds a connection is not stopped, traced or restarted: it keeps its socket, which has
-other options afterwards. A connection that is cut already is not revived by any option and gets none.
+The process that holds a connection is not stopped, traced or restarted: only its socket's options
+change. A connection that is cut already is not revived by any option, and gets none.
 
 Examples:
-  sudo stillopen rescue --at-risk                         what would be done, and what would come of it
+  sudo stillopen rescue --at-risk                         what would be done
   sudo stillopen rescue --at-risk --apply --save-undo before.json
   sudo stillopen rescue --undo before.json --apply
   stillopen rescue --pid 4711 --limit 350s --apply        of one program of one's own
@@ -86,12 +92,13 @@ pub struct AskArgs {
 }
 
 const ASK_EXAMPLES: &str = "\
-Each try makes the kernel send one keepalive probe on a quiet connection, up to three tries a second
-apart. A probe carries no data, and a live peer's kernel answers it; its program notices nothing.
-WARNING: on a path that has forgotten the connection a probe may draw a reset, which ends it: its program
-gets an error, and a late answer that might still have come through is lost.
-The socket's own options are put back afterwards, also if this command is killed (a TCP_KEEPIDLE that was
-never set comes back as its number). Connections with data in flight are left alone.
+WARNING: on a path that has forgotten the connection a probe may draw a reset, which ends it: its
+program gets an error then.
+
+Each try makes the kernel send one keepalive probe on a quiet connection, up to three tries a
+second apart. A live peer's kernel answers it; no program notices anything. The socket's own
+options are put back afterwards, also if this command is killed (a TCP_KEEPIDLE that was never set
+comes back as its number). Connections with data in flight are left alone.
 
 Examples:
   stillopen ask --pid 4711                     which would be asked
