@@ -56,6 +56,15 @@ enum Task {
         /// The process.
         pid: u32,
     },
+    /// Part of `bench`: arm every socket of some processes, the plain way.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    BenchArm {
+        /// `TCP_KEEPIDLE`, seconds.
+        idle_s: u64,
+        /// The processes.
+        pids: Vec<i32>,
+    },
     /// Part of `bench`: write the logs of so many requests into a folder.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
@@ -90,6 +99,8 @@ fn run(task: Task) -> Result<()> {
         Task::BenchHold(end) => bench::hold::run(&end),
         #[cfg(target_os = "linux")]
         Task::BenchDrain { pid } => bench::drain::run(pid),
+        #[cfg(target_os = "linux")]
+        Task::BenchArm { idle_s, pids } => bench::arm::run(idle_s, &pids),
         #[cfg(target_os = "linux")]
         Task::BenchWriteLogs { requests, folder } => bench::logs::write(requests, &folder),
     }

@@ -170,13 +170,13 @@ fn report(works: &[Work<'_>], empty: Cost, args: &Args) -> Result<()> {
 }
 
 /// What is measured, and the floor, built alike.
-struct Built {
-    stillopen: PathBuf,
+pub(super) struct Built {
+    pub(super) stillopen: PathBuf,
     /// This program: the running one may be a debug build.
-    xtask: PathBuf,
+    pub(super) xtask: PathBuf,
 }
 
-fn build() -> Result<Built> {
+pub(super) fn build() -> Result<Built> {
     let packages = ["--package", "stillopen", "--package", "xtask"];
     sh::run(sh::cargo().args(["build", "--release", "--locked"]).args(packages))?;
     let release = sh::target_dir()?.join("release");

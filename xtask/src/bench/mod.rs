@@ -2,6 +2,7 @@
 //!
 //! Read first: `check.rs`, `lab.rs` and `logs.rs`. `network.rs` makes what is measured, through `hold.rs`; `drain.rs` is the floor.
 
+pub(crate) mod arm;
 mod check;
 pub(crate) mod drain;
 pub(crate) mod hold;
@@ -9,6 +10,8 @@ mod lab;
 pub(crate) mod logs;
 mod measure;
 mod network;
+mod remedy;
+mod rescue;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -20,6 +23,8 @@ pub(crate) enum Bench {
     Check(check::Args),
     /// The lab's middlebox with 1,000,000 entries, and the incident on virtual time.
     Lab,
+    /// `stillopen rescue` against the plain way. Needs root.
+    Remedy(remedy::Args),
     /// `stillopen logs` on large logs against `wc -l` and DuckDB.
     Logs(logs::Args),
 }
@@ -28,6 +33,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Check(args) => check::run(args),
         Bench::Lab => lab::run(),
+        Bench::Remedy(args) => remedy::run(args),
         Bench::Logs(args) => logs::run(args),
     }
 }

@@ -87,6 +87,11 @@ impl Network {
         self.first().client.child.id()
     }
 
+    /// The processes that hold the clients' ends.
+    pub(super) fn client_pids(&self) -> impl Iterator<Item = u32> {
+        self.pairs.iter().map(|pair| pair.client.child.id())
+    }
+
     /// `program`, run in the client's namespace.
     pub(super) fn nsenter(&self, program: &str) -> Command {
         let mut command = self.first().client.nsenter();
