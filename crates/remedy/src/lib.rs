@@ -29,6 +29,6 @@ pub use {
     ask::{Answer, BATCH, ask},
     close::{Closed, close},
     refusal::Refusal,
-    rescue::{Armed, Rescuer},
+    rescue::Rescuer,
     undo::{SCHEMA as UNDO_SCHEMA, Undo, UndoError, UndoRow, Undone},
 };

@@ -1,18 +1,10 @@
 //! Keepalive for a connection of another process that is open right now.
 
+use rustix::net::sockopt;
 use stillopen_collect::{Handle, Holder, SocketOptions};
-use stillopen_model::KeepaliveValues;
+use stillopen_model::{Keepalive, KeepaliveValues, Millis};
 
 use crate::{Answer, Refusal, ask, turn_on};
-
-/// A connection that has keepalive now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Armed {
-    /// What it had.
-    pub before: SocketOptions,
-    /// What it has.
-    pub after: SocketOptions,
-}
 
 /// Arms sockets of one process after another; the process that was asked last stays at hand.
 #[derive(Debug, Default)]
@@ -24,13 +16,19 @@ impl Rescuer {
     /// Where `TCP_USER_TIMEOUT` is set, one lost probe could end the connection: it is asked first, with that
     /// option lifted, and armed only if it answers.
     ///
+    /// Returns what it has afterwards.
+    ///
     /// # Errors
     /// The socket could not be had or set, or it did not answer.
-    pub fn arm(&mut self, handle: Handle, values: KeepaliveValues) -> Result<Armed, Refusal> {
+    pub fn arm(
+        &mut self,
+        handle: Handle,
+        values: KeepaliveValues,
+    ) -> Result<SocketOptions, Refusal> {
         let socket = self.socket(handle)?;
         let failed = |errno: rustix::io::Errno| Refusal::Options(errno.into());
-        let before = SocketOptions::read(&socket).map_err(failed)?;
-        if !before.user_timeout.get().is_zero() {
+        let user_timeout = sockopt::tcp_user_timeout(&socket).map_err(failed)?;
+        if user_timeout > 0 {
             let copy = socket.try_clone().map_err(Refusal::Options)?;
             match ask(vec![copy]).map_err(Refusal::Options)?.pop() {
                 Some(Answer::NoAnswer) => return Err(Refusal::NoAnswer),
@@ -42,8 +40,9 @@ impl Rescuer {
             }
         }
         turn_on(&socket, values).map_err(failed)?;
-        let after = SocketOptions::read(&socket).map_err(failed)?;
-        Ok(Armed { before, after })
+        // Each was accepted, so there is no need to ask for them again.
+        let keepalive = Keepalive::On(values.times());
+        Ok(SocketOptions { keepalive, user_timeout: Millis::new(user_timeout) })
     }
 
     /// A descriptor of this process for a socket of another one.

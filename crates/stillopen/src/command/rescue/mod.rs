@@ -152,8 +152,7 @@ impl Rescue<'_> {
             bar.inc(1);
             let Act::Arm { values, done, .. } = &mut row.act else { continue };
             let armed = row.handle.ok_or(Refusal::NoOwner);
-            let armed = armed.and_then(|handle| rescuer.arm(handle, *values));
-            *done = Some(armed.map(|armed| armed.after));
+            *done = Some(armed.and_then(|handle| rescuer.arm(handle, *values)));
         }
         bar.finish_and_clear();
     }
