@@ -22,6 +22,7 @@ use kube_proxy::KubeProxyArgs;
 use crate::{
     command,
     input::{self, LimitArg},
+    paste::Options,
     report::table::printable,
 };
 
@@ -72,13 +73,9 @@ pub enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_EXAMPLES)]
 pub struct CheckArgs {
-    /// Something on the path forgets idle connections: a duration (350s, 15m) or an id of the catalogue
-    /// (aws-nat-gateway); @CIDR says for which peers. Can be given more than once.
-    #[arg(long = "limit", value_name = "TIME|ID[@CIDR]", value_parser = input::limit_arg)]
-    pub limits: Vec<LimitArg>,
-    /// What is known of the cluster.
+    /// What is known of the path.
     #[command(flatten)]
-    pub kube_proxy: KubeProxyArgs,
+    pub path: PathArgs,
     /// Which connections.
     #[command(flatten)]
     pub select: SelectArgs,
@@ -109,6 +106,26 @@ pub struct CheckArgs {
     pub from: Option<PathBuf>,
 }
 
+/// What is known of the path.
+#[derive(Debug, Args)]
+pub struct PathArgs {
+    /// Something on the path forgets idle connections: a duration (350s, 15m) or an id of the catalogue
+    /// (aws-nat-gateway); @CIDR says for which peers. Can be given more than once.
+    #[arg(long = "limit", value_name = "TIME|ID[@CIDR]", value_parser = input::limit_arg)]
+    pub limits: Vec<LimitArg>,
+    /// What is known of the cluster.
+    #[command(flatten)]
+    pub kube_proxy: KubeProxyArgs,
+}
+
+impl PathArgs {
+    /// Adds them as they were given.
+    pub(crate) fn repeat(&self, options: &mut Options) {
+        options.limits(&self.limits);
+        self.kube_proxy.repeat(options);
+    }
+}
+
 /// Which connections a command is about.
 #[derive(Debug, Args)]
 pub struct SelectArgs {
@@ -130,20 +147,21 @@ pub struct SelectArgs {
 }
 
 impl SelectArgs {
-    /// Hands each option with its value to `add`, for a command to paste; `--all-netns` is the caller's.
-    pub(crate) fn repeated(&self, add: &mut impl FnMut(&str, &str)) {
+    /// Adds them as they were given.
+    pub(crate) fn repeat(&self, options: &mut Options) {
         if let Some(name) = &self.netns {
-            add("--netns", name);
+            options.add("--netns", name);
         }
         if let Some(pid) = self.pid {
-            add("--pid", &pid.to_string());
+            options.add("--pid", &pid.to_string());
         }
         for port in &self.ports {
-            add("--port", &port.to_string());
+            options.add("--port", &port.to_string());
         }
         for peer in &self.peers {
-            add("--peer", &peer.to_string());
+            options.add("--peer", &peer.to_string());
         }
+        options.flag("--all-netns", self.all_netns);
     }
 }
 

@@ -14,7 +14,7 @@ use stillopen_model::{
     TableKind, TimerSlack,
 };
 
-use crate::{cli::kube_proxy::KubeProxyArgs, input, report::words};
+use crate::{cli::kube_proxy::KubeProxyArgs, input, paste::Options, report::words};
 
 /// The id of the limit that a configuration gives.
 const ID: &str = "kube-proxy-ipvs";
@@ -53,13 +53,13 @@ impl KubeProxyArgs {
         Ok(Some((parse(&read(path)?).with_context(|| shown(path))?, path)))
     }
 
-    /// The options as they were given, each with a blank before it.
-    pub(crate) fn repeated(&self, add: &mut impl FnMut(&str, &str)) {
+    /// Adds them as they were given.
+    pub(crate) fn repeat(&self, options: &mut Options) {
         if let Some(path) = &self.kube_proxy_config {
-            add("--kube-proxy-config", &path.to_string_lossy());
+            options.add("--kube-proxy-config", &path.to_string_lossy());
         }
         for cidr in &self.service_cidrs {
-            add("--service-cidr", &cidr.to_string());
+            options.add("--service-cidr", &cidr.to_string());
         }
     }
 }

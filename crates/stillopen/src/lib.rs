@@ -11,4 +11,5 @@ mod config;
 mod input;
 mod kube_proxy;
 mod output;
+mod paste;
 mod report;

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 use stillopen_model::KeepaliveValues;
 
-use super::{SelectArgs, kube_proxy::KubeProxyArgs};
-use crate::input::{self, LimitArg};
+use super::{PathArgs, SelectArgs};
 
 /// `stillopen rescue`
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
@@ -25,13 +24,9 @@ pub struct RescueArgs {
     /// Which connections: what is named here gets keepalive where its verdict is unknown, too.
     #[command(flatten)]
     pub select: SelectArgs,
-    /// Something on the path forgets idle connections: a duration (350s, 15m) or an id of the catalogue
-    /// (aws-nat-gateway); @CIDR says for which peers. Can be given more than once.
-    #[arg(long = "limit", value_name = "TIME|ID[@CIDR]", value_parser = input::limit_arg)]
-    pub limits: Vec<LimitArg>,
-    /// What is known of the cluster.
+    /// What is known of the path.
     #[command(flatten)]
-    pub kube_proxy: KubeProxyArgs,
+    pub path: PathArgs,
     /// These values: idle/interval/count. Without it 60/30/3, or what a shorter limit demands.
     #[arg(long, value_name = "I/I/C")]
     pub keepalive: Option<KeepaliveValues>,

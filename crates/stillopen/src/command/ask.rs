@@ -19,7 +19,7 @@ use super::{
 use crate::{
     cli::rescue::AskArgs,
     clock,
-    input::quoted,
+    paste::Options,
     report::{
         last_line,
         table::{Column, Shrink, lay_out, wrap},
@@ -225,9 +225,9 @@ fn text(args: &AskArgs, collected: &Collected, rows: &[Row]) -> String {
         }
     }
     if !args.apply {
-        let mut options = Vec::new();
-        args.select.repeated(&mut |name, value| options.push(format!(" {name} {}", quoted(value))));
-        let command = format!("stillopen ask{} --apply", options.concat());
+        let mut options = Options::default();
+        args.select.repeat(&mut options);
+        let command = format!("stillopen ask{options} --apply");
         out.push_str(&last_line("Ask them:", &command));
     }
     out

@@ -14,8 +14,8 @@ use stillopen_model::{Snapshot, diagnose};
 use super::host::{self, Look};
 use crate::{
     cli::{CheckArgs, FailOn, SelectArgs},
-    input::{self, quoted},
-    output,
+    input, output,
+    paste::Options,
     report::{Repeat, Report, json, text, words},
 };
 
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
         Some(path) => load(path, args)?,
         None => read_host(args)?,
     };
-    args.kube_proxy.apply(&mut snapshot)?;
+    args.path.kube_proxy.apply(&mut snapshot)?;
     if let Some(path) = &args.save {
         output::file(path, |to| Ok(snapshot.to_json(to)?))
             .with_context(|| format!("write snapshot {}", path.display()))?;
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
 fn read_host(args: &CheckArgs) -> Result<Snapshot> {
     let look = Look {
         select: &args.select,
-        limits: &args.limits,
+        limits: &args.path.limits,
         owners: !args.no_owners,
         sample: args.sample,
         only_holder: false,
@@ -80,42 +80,34 @@ fn load(path: &Path, args: &CheckArgs) -> Result<Snapshot> {
     let file = input::read_snapshot_file(path).with_context(context)?;
     let mut snapshot = Snapshot::from_json(&file).with_context(context)?;
     keep_matching(&mut snapshot, &args.select);
-    if !args.limits.is_empty() {
+    if !args.path.limits.is_empty() {
         snapshot.limits.retain(|limit| limit.table.is_some());
-        snapshot.limits.extend(args.limits.iter().map(|arg| arg.limit.clone()));
+        snapshot.limits.extend(args.path.limits.iter().map(|arg| arg.limit.clone()));
     }
     Ok(snapshot)
 }
 
 /// The options of this run that a repetition needs, as they were given.
 fn repeat(args: &CheckArgs) -> Repeat {
-    let mut options = Vec::new();
-    let mut add = |name: &str, value: &str| options.push(format!(" {name} {}", quoted(value)));
-    for limit in &args.limits {
-        add("--limit", &limit.text);
-    }
-    args.kube_proxy.repeated(&mut add);
-    args.select.repeated(&mut add);
+    let mut options = Options::default();
+    args.path.repeat(&mut options);
+    args.select.repeat(&mut options);
     if args.horizon != DEFAULT_HORIZON {
-        add("--horizon", &words::limit_time(args.horizon));
+        options.add("--horizon", &words::limit_time(args.horizon));
     }
-    for (given, flag) in [
-        (args.select.all_netns, " --all-netns"),
-        (args.no_owners, " --no-owners"),
-        (args.all, " --all"),
-        (args.fail_on == Some(FailOn::Unknown), " --fail-on unknown"),
-    ] {
-        if given {
-            options.push(flag.to_owned());
-        }
-    }
+    options.flag("--no-owners", args.no_owners);
+    options.flag("--all", args.all);
+    options.flag("--fail-on unknown", args.fail_on == Some(FailOn::Unknown));
     if let Some(time) = args.sample {
-        options.push(format!(" --sample {}", words::limit_time(time)));
+        options.add("--sample", &words::limit_time(time));
     }
-    let from = args.from.as_deref().map(Path::to_string_lossy);
+    let mut from = Options::default();
+    if let Some(path) = &args.from {
+        from.add("--from", &path.to_string_lossy());
+    }
     Repeat {
-        options: options.concat(),
-        from: from.map(|path| format!(" --from {}", quoted(&path))).unwrap_or_default(),
+        options: options.to_string(),
+        from: from.to_string(),
         filtered: host::filter(&args.select) != Filter::default(),
         sampled: args.sample.is_some(),
         horizon: args.horizon,

@@ -18,8 +18,8 @@ use stillopen_model::{
 use super::host;
 use crate::{
     cli::LimitsArgs,
-    clock, config,
-    input::{self, quoted},
+    clock, config, input,
+    paste::Options,
     report::{
         json, last_line,
         table::{self, Column, Shrink},
@@ -148,13 +148,10 @@ fn in_force(snapshot: &Snapshot, for_services: Option<&IdleLimit>, args: &Limits
         let how = if gap.how.is_empty() { String::new() } else { format!(" ({})", gap.how) };
         out.push_str(&table::wrap(&format!("Not seen: {}{how}.", gap.reason), 2));
     }
-    let mut options = String::new();
-    let mut add = |option: &str, value: &str| {
-        options.extend([" ", option, " ", &quoted(value)]);
-    };
-    args.kube_proxy.repeated(&mut add);
+    let mut options = Options::default();
+    args.kube_proxy.repeat(&mut options);
     if let Some(path) = &args.from {
-        add("--from", &path.to_string_lossy());
+        options.add("--from", &path.to_string_lossy());
     }
     let (label, command) = match (snapshot.limits.is_empty(), for_services) {
         (true, None) => ("Those of known components:", "stillopen limits --catalogue".into()),

@@ -20,7 +20,7 @@ use self::assess::{Assessment, judged};
 use crate::{
     cli::AdviseArgs,
     clients::{self, Client},
-    input::quoted,
+    paste::Options,
 };
 
 /// Limits that are all as long as that say nothing about a path: the catalogue says more.
@@ -135,16 +135,13 @@ impl Setting {
 
 /// The options of this run that a repetition needs, as they were given, each with a blank before it.
 fn repeat(args: &AdviseArgs) -> Repeat {
-    let mut limits = String::new();
-    let mut add = |option: &str, value: &str| {
-        limits.extend([" ", option, " ", &quoted(value)]);
-    };
-    for limit in &args.limits {
-        add("--limit", &limit.text);
+    let (mut limits, mut keepalive) = (Options::default(), Options::default());
+    limits.limits(&args.limits);
+    args.kube_proxy.repeat(&mut limits);
+    if let Some(values) = args.keepalive {
+        keepalive.add("--keepalive", &values.to_string());
     }
-    args.kube_proxy.repeated(&mut add);
-    let keepalive = args.keepalive.map(|values| format!(" --keepalive {values}"));
-    Repeat { limits, keepalive: keepalive.unwrap_or_default() }
+    Repeat { limits: limits.to_string(), keepalive: keepalive.to_string() }
 }
 
 /// What was given.

@@ -18,7 +18,7 @@ use stillopen_model::{Diagnosis, Finding, KeepaliveValues, Verdict, diagnose};
 use stillopen_remedy::{Choice, Left, Refusal, Rescuer, Undo, UndoRow, choose};
 
 use super::host::{self, Look};
-use crate::{cli::rescue::RescueArgs, clock, input::quoted, output};
+use crate::{cli::rescue::RescueArgs, clock, output, paste::Options};
 pub(super) use json::{Place, print};
 
 /// One connection, with what is, would be or was done about it.
@@ -75,13 +75,13 @@ pub(crate) fn run(args: &RescueArgs) -> Result<ExitCode> {
 fn read(args: &RescueArgs) -> Result<(Collected, Vec<Diagnosis>)> {
     let look = Look {
         select: &args.select,
-        limits: &args.limits,
+        limits: &args.path.limits,
         owners: true,
         sample: None,
         only_holder: true,
     };
     let mut collected = host::read(&look)?;
-    args.kube_proxy.apply(&mut collected.snapshot)?;
+    args.path.kube_proxy.apply(&mut collected.snapshot)?;
     let diagnoses = diagnose(&collected.snapshot);
     Ok((collected, diagnoses))
 }
@@ -101,19 +101,12 @@ fn asked_for<'a>(
     })
 }
 
-/// The options of this run that other commands take too, as they were given, each with a blank before it.
-fn repeated(args: &RescueArgs) -> String {
-    let mut options = Vec::new();
-    let mut add = |name: &str, value: &str| options.push(format!(" {name} {}", quoted(value)));
-    for limit in &args.limits {
-        add("--limit", &limit.text);
-    }
-    args.kube_proxy.repeated(&mut add);
-    args.select.repeated(&mut add);
-    if args.select.all_netns {
-        options.push(" --all-netns".to_owned());
-    }
-    options.concat()
+/// The options of this run that other commands take too, as they were given.
+fn repeated(args: &RescueArgs) -> Options {
+    let mut options = Options::default();
+    args.path.repeat(&mut options);
+    args.select.repeat(&mut options);
+    options
 }
 
 impl Rescue<'_> {

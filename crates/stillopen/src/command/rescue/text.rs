@@ -211,10 +211,12 @@ fn next(rescue: &Rescue<'_>, armed: &[&Row], out: &mut String) {
             out.push_str(&last_line("Look again:", &format!("stillopen check{options}")));
         }
         (false, _) => {
-            let keepalive =
-                args.keepalive.map(|values| format!(" --keepalive {values}")).unwrap_or_default();
-            let at_risk = if args.at_risk { " --at-risk" } else { "" };
-            let command = format!("stillopen rescue{options}{keepalive}{at_risk} --apply");
+            let mut options = options;
+            if let Some(values) = args.keepalive {
+                options.add("--keepalive", &values.to_string());
+            }
+            options.flag("--at-risk", args.at_risk);
+            let command = format!("stillopen rescue{options} --apply");
             out.push_str(&last_line("Do it:", &command));
         }
     }
