@@ -9,7 +9,7 @@ use std::{
     os::fd::AsFd as _,
     path::{Path, PathBuf},
     process::{self, Command, Stdio},
-    sync::atomic::{AtomicU8, Ordering},
+    sync::{Mutex, PoisonError},
     thread,
 };
 
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 
 use crate::{program::Program, socket::Connection};
 
-/// Scenes of one process: each has four addresses of a /24.
+/// Scenes of one process at the same time: each has four addresses of a /24.
 const MOST_SCENES: u8 = 64;
 
 /// Over which protocol.
@@ -36,13 +36,35 @@ pub(crate) const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 /// A client and a server, each in a namespace of its own.
 pub(crate) struct Scene {
-    number: u8,
     pub(crate) client: Netns,
     pub(crate) server: Netns,
     /// The program's working folder: what `stillopen.toml` it finds is the test's choice.
     pub(crate) folder: TempDir,
     listeners: [TcpListener; 2],
+    /// Last: it is free once the namespaces are gone.
+    number: Number,
 }
+
+/// One of the numbers below [`MOST_SCENES`], this scene's alone while it lives.
+struct Number(u8);
+
+impl Number {
+    fn take() -> Self {
+        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = (0..MOST_SCENES).find(|n| !taken.contains(n));
+        let free = free.expect("give the scenes more addresses");
+        taken.push(free);
+        Self(free)
+    }
+}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        TAKEN.lock().unwrap_or_else(PoisonError::into_inner).retain(|&n| n != self.0);
+    }
+}
+
+static TAKEN: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 /// A network namespace with a name, an IPv4 and an IPv6 address. Dropping it removes it.
 pub(crate) struct Netns {
@@ -54,10 +76,9 @@ pub(crate) struct Netns {
 
 impl Scene {
     pub(crate) fn new() -> Self {
-        static SCENES: AtomicU8 = AtomicU8::new(0);
         assert!(geteuid().is_root(), "these tests make network namespaces: run them as root");
-        let n = SCENES.fetch_add(1, Ordering::Relaxed);
-        assert!(n < MOST_SCENES, "give the scenes more addresses");
+        let number = Number::take();
+        let n = number.0;
         let client = Netns::new(n, 1, "client");
         let server = Netns::new(n, 2, "server");
         ip(&format!(
@@ -71,7 +92,7 @@ impl Scene {
             server.enter(|| TcpListener::bind(address)).expect("listen in the server's namespace")
         });
         let folder = tempfile::tempdir().expect("make a folder");
-        let scene = Self { number: n, client, server, folder, listeners };
+        let scene = Self { client, server, folder, listeners, number };
         scene.configure("");
         scene
     }
@@ -85,7 +106,7 @@ impl Scene {
 
     /// A third namespace that has a loopback device only. There may be one at a time.
     pub(crate) fn bystander(&self) -> Netns {
-        let netns = Netns::new(self.number, 3, "bystander");
+        let netns = Netns::new(self.number.0, 3, "bystander");
         ip(&format!("-n {} link set lo up\n", netns.name));
         netns
     }
