@@ -13,6 +13,8 @@ const INTERPRETER: u32 = 3;
 const NEEDED: u64 = 1;
 /// `DT_STRTAB`
 const STRINGS: u64 = 5;
+/// `DT_RPATH`, `DT_RUNPATH`
+const RUN_PATHS: [u64; 2] = [15, 29];
 
 /// An ELF file.
 #[derive(Debug, Clone, Copy)]
@@ -41,10 +43,16 @@ impl<'a> Elf<'a> {
 
     /// The libraries that it asks for (`DT_NEEDED`).
     pub(super) fn needed(self) -> Vec<&'a str> {
-        self.try_needed().unwrap_or_default()
+        self.dynamic_texts(&[NEEDED]).unwrap_or_default()
     }
 
-    fn try_needed(self) -> Option<Vec<&'a str>> {
+    /// The folders where it has them looked for first; `$ORIGIN` is its own.
+    pub(super) fn run_paths(self) -> Vec<&'a str> {
+        let lists = self.dynamic_texts(&RUN_PATHS).unwrap_or_default();
+        lists.into_iter().flat_map(|list| list.split(':')).filter(|path| !path.is_empty()).collect()
+    }
+
+    fn dynamic_texts(self, tags: &[u64]) -> Option<Vec<&'a str>> {
         let dynamic = self.segments().find(|segment| segment.kind == DYNAMIC)?;
         let table = self.0.get(dynamic.offset..dynamic.offset.checked_add(dynamic.size)?)?;
         let pairs = || {
@@ -56,7 +64,7 @@ impl<'a> Elf<'a> {
         let (_, strings) = pairs().find(|&(tag, _)| tag == STRINGS)?;
         let strings = self.offset_of(strings)?;
         let name = |at: u64| text(self.0.get(strings.checked_add(usize::try_from(at).ok()?)?..)?);
-        Some(pairs().filter(|&(tag, _)| tag == NEEDED).filter_map(|(_, at)| name(at)).collect())
+        Some(pairs().filter(|(tag, _)| tags.contains(tag)).filter_map(|(_, at)| name(at)).collect())
     }
 
     /// The part of the file that is loaded: what follows (symbols, debugging) is not needed to run it.
@@ -154,6 +162,7 @@ mod tests {
         for length in [6, 40, 64, 70, 200, 4096] {
             let elf = Elf::parse(&file[..length]).unwrap();
             let _ = (elf.interpreter(), elf.needed(), elf.module_info(), elf.loaded().len());
+            let _ = elf.run_paths();
         }
         assert!(Elf::parse(b"#!/bin/sh").is_none());
     }

@@ -6,7 +6,7 @@ use stillopen_model::KeepaliveValues;
 
 use super::{
     VmError,
-    protocol::{Does, End, Keepalive, Lane, Step, Table},
+    protocol::{Does, End, Keepalive, Lane, Serves, Step, Table},
 };
 use crate::{
     middlebox::TcpState,
@@ -88,6 +88,16 @@ pub(super) fn lane(
     path: &Path,
     options: &RunOptions,
 ) -> Result<Lane, VmError> {
+    let client = client_keepalive(scenario, options);
+    Ok(Lane {
+        keepalive: [client, scenario.server.keepalive.0].map(|values| values.map(keepalive)),
+        steps: scenario.timeline.iter().map(step).collect(),
+        ..bare(number, path, scenario.path.backends)?
+    })
+}
+
+/// A lane with this path, on which nothing happens.
+pub(super) fn bare(number: u8, path: &Path, backends: u8) -> Result<Lane, VmError> {
     let name = path.profile.name;
     let kind = KINDS.iter().find(|kind| kind.profile == name);
     let kind = kind.ok_or_else(|| VmError::NoSuchKernel {
@@ -115,17 +125,17 @@ pub(super) fn lane(
             }
         }
     }
-    let client = client_keepalive(scenario, options);
     Ok(Lane {
         number,
         v6: path.addresses().v6,
-        backends: scenario.path.backends,
+        backends,
         table: kind.table,
         sysctls,
         timeouts,
         drop_invalid: kind.drop_invalid,
-        keepalive: [client, scenario.server.keepalive.0].map(|values| values.map(keepalive)),
-        steps: scenario.timeline.iter().map(step).collect(),
+        keepalive: [None, None],
+        steps: Vec::new(),
+        serves: Serves::Steps,
         programs: None,
     })
 }

@@ -6,21 +6,26 @@
 //! Read first: `protocol.rs` (what is asked and answered), `qemu.rs` (one boot), `guest/engine.rs`.
 #![allow(unsafe_code, reason = "fork, and a namespace of one thread's own; each with its reason")]
 
+mod count;
 mod cpio;
 mod elf;
+mod exec;
 pub mod guest;
 mod image;
 mod incident;
 mod kernel;
 mod lane;
 mod modules;
+mod needs;
 mod on_node;
+mod pack;
 pub mod parity;
 mod protocol;
 mod qemu;
 mod report;
 
 use std::{
+    ffi::OsString,
     io,
     path::{Path as FilePath, PathBuf},
     time::Duration,
@@ -28,6 +33,7 @@ use std::{
 
 use stillopen_model::KeepaliveValues;
 
+pub use self::exec::{ExecOptions, Executed, Wrote, exec};
 pub use self::kernel::{Kernel, prepare};
 pub use self::on_node::OnNode;
 use self::protocol::{Job, Line};
@@ -141,6 +147,29 @@ pub enum VmError {
         /// And that.
         end: String,
     },
+    /// No such program.
+    #[error("no command {}: it is not in PATH, or can't be executed", .0.to_string_lossy())]
+    NoCommand(OsString),
+    /// It does not run there.
+    #[error(
+        "the command can't be started in the guest: {0}. Name what it needs beside its own files with \
+         --include PATH"
+    )]
+    NotStarted(String),
+    /// No such file.
+    #[error("--include {}: there is no such file or folder", .0.display())]
+    NoInclude(PathBuf),
+    /// More than fits.
+    #[error(
+        "what the command needs is more than the guest's image may have ({most}); the largest: {largest}. \
+         Run it with less beside it, such as a virtual environment of its own"
+    )]
+    TooLarge {
+        /// What is allowed.
+        most: String,
+        /// What takes the most.
+        largest: String,
+    },
     /// Recorded of other connections.
     #[error(
         "the kernel was recorded with another set of connections: the model or the scenarios have changed; \
@@ -153,6 +182,17 @@ pub enum VmError {
 }
 
 impl VmError {
+    /// The exit status of `lab exec`, as env has it: 127 for a command that is not there, 126 for one that does not
+    /// start, else 125.
+    #[must_use]
+    pub fn status(&self) -> u8 {
+        match self {
+            Self::NoCommand(_) => 127,
+            Self::NotStarted(_) => 126,
+            _ => 125,
+        }
+    }
+
     fn io(operation: &'static str, path: &FilePath) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { operation, path, source }
@@ -187,7 +227,7 @@ pub fn run(
     let watch = scenario.watch.unwrap_or_default().0;
     job.watch_ms = scenario.incident.as_ref().map_or(millis(watch), incident::longest_ms);
     job.processes = on_node::processes(on_node, 0, job.watch_ms)?;
-    let boot = qemu::boot(kernel, &job, LIMIT)?;
+    let boot = qemu::boot(kernel, &job, None, LIMIT, |_| {})?;
     let mut runs = Vec::new();
     for ((options, path), lane) in arms.iter().zip(&paths).zip(&job.lanes) {
         let mut result = run::blank(scenario, path, options);

@@ -7,7 +7,7 @@ use stillopen_model::human;
 
 use super::{
     VmError,
-    image::{LIBRARIES, PROGRAM},
+    image::PROGRAM,
     millis,
     protocol::{Bytes, Line, Place, Process, Stream},
 };
@@ -23,13 +23,8 @@ pub struct OnNode {
 }
 
 /// What a command finds in its environment: no colours, no folder of a user.
-const ENVIRONMENT: [(&str, &str); 5] = [
-    ("PATH", "/"),
-    ("HOME", "/"),
-    ("NO_COLOR", "1"),
-    ("COLUMNS", "100"),
-    ("LD_LIBRARY_PATH", LIBRARIES),
-];
+const ENVIRONMENT: [(&str, &str); 4] =
+    [("PATH", "/"), ("HOME", "/"), ("NO_COLOR", "1"), ("COLUMNS", "100")];
 
 /// What the guest is asked.
 pub(super) fn processes(
@@ -51,6 +46,7 @@ pub(super) fn processes(
             lane,
             place: Place::Node,
             at_ms,
+            when_served: false,
             words: std::iter::once(PROGRAM)
                 .chain(command.words.iter().map(String::as_str))
                 .map(bytes)

@@ -31,6 +31,8 @@ pub(crate) struct Process {
     pub place: Place,
     /// Since the start.
     pub at_ms: u64,
+    /// Whether it starts only when something listens on the lane's backend.
+    pub when_served: bool,
     /// The program's path, and its arguments.
     pub words: Vec<Bytes>,
     pub environment: Vec<(Bytes, Bytes)>,
@@ -82,8 +84,21 @@ pub(crate) struct Lane {
     /// Keepalive of each connection, from its start.
     pub keepalive: [Option<Keepalive>; 2],
     pub steps: Vec<Step>,
+    /// Who serves the backends.
+    pub serves: Serves,
     /// The incident's two programs, instead of steps.
     pub programs: Option<Programs>,
+}
+
+/// Who serves a lane's backends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Serves {
+    /// The steps, or the incident's agents.
+    Steps,
+    /// The built-in HTTP server, which answers after so many milliseconds.
+    BuiltIn(u64),
+    /// A process of the job.
+    Process,
 }
 
 /// Who translates the virtual address.

@@ -9,7 +9,7 @@ use std::{
     io::{self, Read as _, Seek as _, Write as _},
     os::{
         fd::{AsRawFd as _, OwnedFd},
-        unix::process::CommandExt as _,
+        unix::{fs::FileExt as _, process::CommandExt as _},
     },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -24,24 +24,26 @@ use rustix::{
 
 use super::{
     VmError,
-    image::{self, LIBRARIES, PROGRAM},
+    image::{self, PROGRAM},
     kernel::Kernel,
+    pack::Pack,
     protocol::{Job, Line},
 };
 
 /// How often the progress of a boot is looked at.
 const NOW_AND_THEN: Duration = Duration::from_millis(100);
 const QEMU: &str = "qemu-system-x86_64";
-/// MiB of the guest. Programs and modules are in its memory.
-const MEMORY: &str = "768";
+/// MiB of the guest's memory beside its image, which is in it twice while it is unpacked.
+const MEMORY: usize = 640;
 /// A jump to the next timer costs no wall time (`sleep=off`), an instruction takes 2 ns of virtual time.
 const WARP: &str = "shift=1,sleep=off";
 /// `LD_LIBRARY_PATH` and `TERM` are for init, whose console draws no progress; what follows `--` are its
 /// arguments.
-fn command_line() -> String {
+/// A ramfs has no limit of its own; a tmpfs would take half of the memory.
+fn command_line(library_path: &str) -> String {
     format!(
-        "console=ttyS0 panic=-1 quiet tsc=reliable nowatchdog random.trust_cpu=on rdinit={PROGRAM} \
-         LD_LIBRARY_PATH={LIBRARIES} TERM=dumb -- lab guest"
+        "console=ttyS0 panic=-1 quiet tsc=reliable nowatchdog random.trust_cpu=on rootfstype=ramfs \
+         rdinit={PROGRAM} LD_LIBRARY_PATH={library_path} TERM=dumb -- lab guest"
     )
 }
 
@@ -63,20 +65,30 @@ pub(crate) struct Walls {
     pub(crate) ended: Duration,
 }
 
-/// Boots the kernel with this job and waits for its end.
-pub(crate) fn boot(kernel: &Kernel, job: &Job, limit: Duration) -> Result<Boot, VmError> {
+/// Boots the kernel with this job and waits for its end. `pack`: what its programs need, if any; `each` is told
+/// each line as it comes.
+pub(crate) fn boot(
+    kernel: &Kernel,
+    job: &Job,
+    pack: Option<Pack>,
+    limit: Duration,
+    mut each: impl FnMut(&Line),
+) -> Result<Boot, VmError> {
     let began = Instant::now();
     let mut image = memory("image")?;
-    let packed = image::build(kernel, job)?;
-    image.write_all(&packed).map_err(VmError::io("write", Path::new("the guest's image")))?;
+    let pack = pack.map_or_else(image::begin, Ok)?;
+    let packed = image::build(pack, kernel, job)?;
+    let megabytes = MEMORY + 2 * (packed.bytes.len() >> 20);
+    image.write_all(&packed.bytes).map_err(VmError::io("write", Path::new("the guest's image")))?;
+    let command_line = command_line(&packed.library_path);
     drop(packed);
-    let (console, mut results, mut complaints) =
+    let (console, results, mut complaints) =
         (memory("console")?, memory("results")?, memory("stderr")?);
     let inherited = |file: &File| format!("/proc/self/fd/{}", file.as_raw_fd());
 
     let mut command = Command::new(QEMU);
     command
-        .args(["-accel", "tcg", "-cpu", "max", "-m", MEMORY, "-icount", WARP])
+        .args(["-accel", "tcg", "-cpu", "max", "-m", &megabytes.to_string(), "-icount", WARP])
         // The guest's time of day begins with the scenario's and keeps to virtual time.
         .args(["-rtc", &format!("base={},clock=vm", job.date)])
         .args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"])
@@ -84,7 +96,7 @@ pub(crate) fn boot(kernel: &Kernel, job: &Job, limit: Duration) -> Result<Boot, 
         .args(["-serial", &format!("file:{}", inherited(&results))])
         .arg("-kernel")
         .arg(&kernel.image)
-        .args(["-initrd", &inherited(&image), "-append", &command_line()])
+        .args(["-initrd", &inherited(&image), "-append", &command_line])
         // Ctrl-C is for this program; QEMU goes with it.
         .process_group(0)
         .stdin(Stdio::null())
@@ -99,24 +111,24 @@ pub(crate) fn boot(kernel: &Kernel, job: &Job, limit: Duration) -> Result<Boot, 
         _ => VmError::Tool { name: QEMU.into(), cause: error.to_string() },
     })?);
     let mut walls = Walls::default();
+    let mut reader = Reader { file: results, read: 0, rest: Vec::new() };
+    let mut lines = Vec::new();
     let ended = child.wait(limit, || {
-        // Nothing to read yet is no error.
-        if walls.ready.is_zero()
-            && let Ok(text) = text(&mut results)
-        {
-            let seen = |what: &str, at: &mut Duration| {
-                if at.is_zero() && text.contains(what) {
-                    *at = began.elapsed();
-                }
-            };
-            seen("\"Booted\"", &mut walls.booted);
-            seen("\"Ready\"", &mut walls.ready);
+        let before = lines.len();
+        // What can't be read now is read at the end.
+        let _ = reader.read(&mut lines);
+        for line in &lines[before..] {
+            match line {
+                Line::Booted { .. } => walls.booted = began.elapsed(),
+                Line::Ready { .. } => walls.ready = began.elapsed(),
+                _ => each(line),
+            }
         }
     })?;
     drop(child);
 
     walls.ended = began.elapsed();
-    let lines = lines(&text(&mut results)?);
+    reader.read(&mut lines).map_err(VmError::io("read", Path::new("what the guest wrote")))?;
     let what = match lines.last() {
         _ if !ended => format!("it was not done after {} s", limit.as_secs()),
         Some(Line::Done { .. }) => return Ok(Boot { lines, walls }),
@@ -179,9 +191,35 @@ fn text(file: &mut File) -> Result<String, VmError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The guest's lines; what is none is left out. The serial port ends lines as terminals do.
-fn lines(text: &str) -> Vec<Line> {
-    text.lines().filter_map(|line| serde_json::from_str(line.trim_end()).ok()).collect()
+/// Reads the guest's lines while they come.
+struct Reader {
+    file: File,
+    read: u64,
+    /// The beginning of a line whose end is still to come.
+    rest: Vec<u8>,
+}
+
+impl Reader {
+    /// The lines that are new; what is none is left out. The serial port ends lines as terminals do.
+    fn read(&mut self, into: &mut Vec<Line>) -> io::Result<()> {
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            let length = self.file.read_at(&mut buffer, self.read)?;
+            if length == 0 {
+                return Ok(());
+            }
+            self.read += length as u64;
+            self.rest.extend(&buffer[..length]);
+            let Some(end) = self.rest.iter().rposition(|&byte| byte == b'\n') else { continue };
+            let rest = self.rest.split_off(end + 1);
+            let whole = std::mem::replace(&mut self.rest, rest);
+            into.extend(
+                whole
+                    .split(|&byte| byte == b'\n')
+                    .filter_map(|line| serde_json::from_slice(line.trim_ascii_end()).ok()),
+            );
+        }
+    }
 }
 
 /// Leaves the console's log as a file.

@@ -2,14 +2,18 @@
 #![allow(clippy::doc_markdown, reason = "the comments are the help's text, which has no markup")]
 
 use std::{
+    ffi::OsString,
     net::SocketAddr,
     num::{NonZeroU32, NonZeroUsize},
     path::PathBuf,
     time::Duration,
 };
 
-use clap::{Args, Subcommand, ValueEnum};
-use stillopen_lab::job::{DEFAULT_MAX_ATTEMPTS, ServerAddress};
+use clap::{Args, Subcommand, ValueEnum, builder::PossibleValuesParser};
+use stillopen_lab::{
+    job::{DEFAULT_MAX_ATTEMPTS, ServerAddress},
+    middlebox::Profile,
+};
 use stillopen_model::KeepaliveValues;
 
 use crate::input;
@@ -27,6 +31,9 @@ pub struct LabArgs {
 pub enum LabCommand {
     /// Run a scenario on virtual time: the failure, and its cure.
     Run(RunArgs),
+    /// Run your own client behind a path that forgets, and end as it does.
+    #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+    Exec(ExecArgs),
     /// Get ready for runs on a real kernel (lab run --driver vm).
     #[cfg(all(target_os = "linux", not(stillopen_portable)))]
     Vm(VmArgs),
@@ -127,6 +134,71 @@ pub enum Driver {
     /// The kernel's own IPVS and conntrack, under QEMU (Linux on x86-64; see `stillopen lab vm`).
     Vm,
 }
+
+/// `stillopen lab exec`
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+#[derive(Debug, Args)]
+#[command(after_help = EXEC_EXAMPLES)]
+pub struct ExecArgs {
+    /// The client and its arguments. It finds the way in, host:port, in STILLOPEN_SERVER.
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
+    pub command: Vec<OsString>,
+    /// What is between the ends.
+    #[arg(long, value_enum)]
+    pub driver: ExecDriver,
+    /// The kind of middlebox (stillopen lab list).
+    #[arg(long, value_name = "NAME", default_value = "ipvs",
+          value_parser = PossibleValuesParser::new(Profile::names()), hide_possible_values = true)]
+    pub profile: String,
+    /// Its idle timeout, where it is not the profile's own (ipvs: 15m).
+    #[arg(long, value_name = "TIME", value_parser = input::duration)]
+    pub idle_timeout: Option<Duration>,
+    /// Run this server, by /bin/sh: it must listen on the port that it finds in PORT, on all addresses.
+    #[arg(long, value_name = "CMD", conflicts_with = "answer_after")]
+    pub server: Option<OsString>,
+    /// The built-in server answers each HTTP request so long after it has read it. At once without this.
+    #[arg(long, value_name = "TIME", value_parser = input::duration)]
+    pub answer_after: Option<Duration>,
+    /// On IPv6.
+    #[arg(long)]
+    pub ipv6: bool,
+    /// Write what the path did to FILE as JSON (schema stillopen.lab-exec/1, see docs/lab.md).
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+    /// For --driver vm: the folder of another kernel, with boot/vmlinuz-VERSION and lib/modules/VERSION.
+    #[arg(long, value_name = "DIR")]
+    pub kernel: Option<PathBuf>,
+    /// For --driver vm: a file or folder that the client needs in the guest beside what is found of itself.
+    /// Repeatable.
+    #[arg(long, value_name = "PATH")]
+    pub include: Vec<PathBuf>,
+    /// For --driver vm: end the client after so long on the guest's clock, with status 124. 2h without this.
+    #[arg(long = "for", value_name = "TIME", value_parser = input::duration)]
+    pub longest: Option<Duration>,
+}
+
+/// What runs a client.
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExecDriver {
+    /// A guest with the kernel's own IPVS or conntrack, on warped time (Linux on x86-64; see `stillopen lab vm`).
+    Vm,
+}
+
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+const EXEC_EXAMPLES: &str = "\
+With --driver vm the client runs in a guest, as root, on a clock that jumps over idle time: 15 real minutes of
+IPVS pass in seconds. It has this host's environment and folder, and of its files what is found to be needed:
+programs with their libraries, what their language keeps beside them, files that the arguments name (see
+docs/lab.md); the rest is for --include. Nothing that it writes there is kept.
+
+Examples:
+  stillopen lab exec --driver vm --answer-after 1000s -- python3 my_client.py
+  stillopen lab exec --driver vm --answer-after 1000s -- sh -c 'curl -sS http://$STILLOPEN_SERVER/'
+  stillopen lab exec --driver vm --server './my-server --port $PORT' --include my-server -- ./my-client
+
+Exit status: the client's own, 128 and the signal's number where one ended it; 127 where it is not found, 126
+where it can't be run, 125 for errors of stillopen's own, 124 where --for ended it, 2 for wrong arguments.";
 
 /// `stillopen lab vm`
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]

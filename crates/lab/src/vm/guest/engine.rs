@@ -12,14 +12,14 @@ use rustix::{
 };
 
 use super::{
-    super::protocol::{Does, End, Job, Lane, Line, Place, Step, Table},
+    super::protocol::{Does, End, Job, Lane, Line, Place, Serves, Step, Table},
     Done,
     entries::Entries,
     failed,
     links::{self, Namespace},
     millis, now, packets,
     processes::{Processes, Seen as OfProcess},
-    programs,
+    programs, served,
     socket::{self, Seen, Socket},
     tables::{self, Ipvs},
 };
@@ -83,6 +83,7 @@ struct Running<'a> {
     ipvs: Option<Ipvs>,
     entries: Option<Entries>,
     listeners: Vec<OwnedFd>,
+    served: served::Served,
     packets: OwnedFd,
     sockets: BTreeMap<(usize, End), Socket>,
 }
@@ -175,19 +176,21 @@ fn set_up<'a>(
         table.set_timeouts(lane.timeouts)?;
         lines.push(Line::Timeouts { lane: lane.number, seconds: table.timeouts()? });
         ipvs = Some(table);
-        entries = Some(Entries::open(lane.number, lane.programs.is_some())?);
+        let by_steps = lane.programs.is_none() && lane.serves == Serves::Steps;
+        entries = Some(Entries::open(lane.number, !by_steps)?);
     }
     let packets = packets::open().map_err(failed("open", "a packet socket"))?;
     pods.enter()?;
     let mut listeners = Vec::new();
-    if lane.programs.is_none() {
+    let served = served::Served::by(lane.serves, &at.backends)?;
+    if lane.programs.is_none() && lane.serves == Serves::Steps {
         for &backend in &at.backends {
             let listener = socket::listener(backend, lane.keepalive[1]);
             listeners.push(listener.map_err(failed("listen on", &backend.to_string()))?);
         }
     }
     let sockets = BTreeMap::new();
-    Ok(Running { lane, at, node, ipvs, entries, listeners, packets, sockets })
+    Ok(Running { lane, at, node, ipvs, entries, listeners, served, packets, sockets })
 }
 
 /// As `ip netns add` does it, so that programs find them.
@@ -331,8 +334,11 @@ impl Engine<'_> {
             Place::Node => &lane.node,
             Place::Pods => &self.pods,
         };
-        namespace.enter()?;
         let at = now().saturating_sub(self.start);
+        if asked.when_served && !lane.served.is_ready()? {
+            return self.processes.put_off(at);
+        }
+        namespace.enter()?;
         if let Some(entries) = &mut lane.entries {
             entries.stir(at);
         }

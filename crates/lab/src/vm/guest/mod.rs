@@ -9,6 +9,7 @@ mod netlink;
 mod packets;
 mod processes;
 mod programs;
+mod served;
 mod socket;
 mod tables;
 

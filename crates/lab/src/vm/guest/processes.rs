@@ -2,6 +2,7 @@
 //! goes to the host as it comes.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
     ffi::OsStr,
     io,
@@ -20,12 +21,18 @@ use rustix::{
 };
 
 use super::{
+    super::image::PROGRAM,
     super::protocol::{Bytes, Line, Process, Stream},
     Done, at_once, failed, millis,
 };
 
+/// What this program itself was started with; others have their own.
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 /// As much is sent to the host at once.
 const CHUNK: usize = 16 * 1024;
+
+/// How soon a server that does not listen yet is looked at again.
+const TRIED_AGAIN: Duration = Duration::from_millis(50);
 
 /// What there is to see of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +58,8 @@ pub(super) type Token = (usize, Seen);
 /// Those that were asked for.
 #[derive(Debug)]
 pub(super) struct Processes<'a> {
-    /// With its number; the latest first.
-    to_come: Vec<(usize, &'a Process)>,
+    /// When, its number, and what; the latest first.
+    to_come: Vec<(u64, usize, &'a Process)>,
     running: BTreeMap<usize, Running>,
     /// How many the run waits for; `None`: for none.
     awaited: Option<usize>,
@@ -70,35 +77,53 @@ struct Running {
 
 impl<'a> Processes<'a> {
     pub(super) fn new(asked: &'a [Process]) -> Self {
-        let mut to_come: Vec<_> = asked.iter().enumerate().collect();
-        to_come.sort_by_key(|&(number, process)| std::cmp::Reverse((process.at_ms, number)));
+        let numbered = asked.iter().enumerate();
+        let mut to_come: Vec<_> =
+            numbered.map(|(n, process)| (process.at_ms, n, process)).collect();
+        to_come.sort_by_key(|&(at, number, _)| Reverse((at, number)));
         let awaited = asked.iter().filter(|process| process.awaited).count();
         Self { to_come, running: BTreeMap::new(), awaited: (awaited > 0).then_some(awaited) }
     }
 
     /// When the next one starts, in milliseconds since the start.
     pub(super) fn next_at(&self) -> Option<u64> {
-        self.to_come.last().map(|(_, process)| process.at_ms)
+        self.to_come.last().map(|(at, ..)| *at)
     }
 
     pub(super) fn next(&self) -> Option<&'a Process> {
-        self.to_come.last().map(|(_, process)| *process)
+        self.to_come.last().map(|(_, _, process)| *process)
     }
 
     /// Starts the next one in the namespace that this thread is in; what is to be watched of it.
     pub(super) fn start(&mut self, at: Duration) -> Done<Vec<(BorrowedFd<'_>, Token)>> {
-        let Some((number, asked)) = self.to_come.pop() else { return Ok(Vec::new()) };
+        let Some((_, number, asked)) = self.to_come.pop() else { return Ok(Vec::new()) };
         let started = match spawn(asked) {
             Ok(started) => started,
             Err(error) => {
-                self.count_end(asked.awaited);
-                at_once(Line::NotStarted { process: number, error: error.to_string() })?;
+                self.not_started((number, asked), error.to_string())?;
                 return Ok(Vec::new());
             }
         };
         at_once(Line::Started { process: number, at_ms: millis(at) })?;
         self.running.insert(number, started);
         Ok(self.running[&number].watched().map(|(fd, seen)| (fd, (number, seen))).collect())
+    }
+
+    /// The next one has to wait for a server: it is tried again soon, unless no server runs any more.
+    pub(super) fn put_off(&mut self, at: Duration) -> Done<()> {
+        let Some((_, number, asked)) = self.to_come.pop() else { return Ok(()) };
+        if !self.any_runs() {
+            let error = "the server ended before it listened on its port";
+            return self.not_started((number, asked), error.to_owned());
+        }
+        self.to_come.push((millis(at + TRIED_AGAIN), number, asked));
+        self.to_come.sort_by_key(|&(at, number, _)| Reverse((at, number)));
+        Ok(())
+    }
+
+    fn not_started(&mut self, (number, asked): (usize, &Process), error: String) -> Done<()> {
+        self.count_end(asked.awaited);
+        at_once(Line::NotStarted { process: number, error })
     }
 
     fn count_end(&mut self, awaited: bool) {
@@ -190,6 +215,10 @@ fn spawn(asked: &Process) -> io::Result<Running> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    if command.get_program() == PROGRAM {
+        let path = std::env::var_os(LIBRARY_PATH);
+        command.envs(path.map(|path| (LIBRARY_PATH, path)));
+    }
     let mut child = command.spawn()?;
     let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
     let pipes = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];

@@ -1,5 +1,9 @@
 //! `stillopen lab`: one file for each of its commands.
 
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod exec;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod exec_vm;
 mod list;
 mod programs;
 mod run;
@@ -16,6 +20,8 @@ use crate::cli::lab::{LabArgs, LabCommand};
 pub(crate) fn run(args: LabArgs) -> Result<ExitCode> {
     match args.command {
         LabCommand::Run(args) => run::run(&args),
+        #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+        LabCommand::Exec(args) => Ok(exec::run(args)),
         #[cfg(all(target_os = "linux", not(stillopen_portable)))]
         LabCommand::Vm(args) => vm::run(&args),
         #[cfg(all(target_os = "linux", not(stillopen_portable)))]

@@ -1,0 +1,56 @@
+//! `stillopen lab exec --driver vm`: the client in a guest with a real kernel, on warped time.
+
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use stillopen_lab::{
+    exec::{Request, Summary},
+    vm::{self, ExecOptions, Executed, Kernel, Wrote},
+};
+use stillopen_model::human;
+
+/// What only this driver takes.
+pub(super) struct Asked {
+    pub kernel: Option<PathBuf>,
+    pub include: Vec<PathBuf>,
+    pub longest: Duration,
+}
+
+/// Runs it; what there is to say beside the summary is told to `say`.
+pub(super) fn run(request: &Request, asked: Asked, say: impl Fn(&str)) -> Result<Summary> {
+    let Asked { kernel, include, longest } = asked;
+    let kernel = Kernel::find(kernel.as_deref()).context("find a kernel")?;
+    let options = ExecOptions { include, longest };
+    let executed = vm::exec(request, &options, &kernel, |wrote| {
+        // Nobody may read it.
+        let _ = match wrote {
+            Wrote::Out(bytes) => io::stdout().write_all(bytes),
+            Wrote::Err(bytes) => io::stderr().write_all(bytes),
+        };
+    })?;
+    let _ = io::stdout().flush();
+    let Executed { summary, over_time, missed, kernel, image } = executed;
+    if over_time {
+        let waited = human(longest);
+        say(&format!(
+            "the client had not ended after {waited} of the guest's clock, and was ended (--for)"
+        ));
+    }
+    for path in missed {
+        let path = path.display();
+        say(&format!("{path} is not in the guest; if the client needs it: --include {path}"));
+    }
+    let [_, _, ran] = kernel.virtual_s;
+    let wall: f64 = kernel.wall_s.iter().sum();
+    say(&format!(
+        "{} of the guest's clock in {wall:.0} s, Linux {}, {} MiB of files in its memory",
+        human(Duration::from_secs_f64(ran)),
+        kernel.version,
+        image >> 20
+    ));
+    Ok(summary)
+}

@@ -1,0 +1,142 @@
+//! `stillopen lab exec --driver vm`: the incident's client in Python against real IPVS, and what is said where
+//! something is missing.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+use crate::lab;
+
+fn exec(args: &[&str]) -> Output {
+    lab(&[&["exec", "--driver", "vm"], args].concat())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Python with what `examples/requirements.txt` names.
+fn python() -> PathBuf {
+    let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join("vm-python");
+    let (python, ready) = (venv.join("bin/python"), venv.join("ready"));
+    let requirements = examples().join("requirements.txt");
+    let wanted = fs::read_to_string(&requirements).expect("read the requirements");
+    if fs::read_to_string(&ready).is_ok_and(|made_for| made_for == wanted) {
+        return python;
+    }
+    let run = |command: &mut Command| {
+        let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
+    };
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv));
+    let install = ["-m", "pip", "install", "--quiet", "--requirement"];
+    run(Command::new(&python).args(install).arg(&requirements));
+    fs::write(ready, wanted).expect("note that it is made");
+    python
+}
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
+}
+
+/// Both arms of the incident in one boot: the answer after 1000 s is lost without keepalive and the client's
+/// own 3600 s end the wait; with it the answer arrives.
+#[test]
+#[ignore = "boots a kernel under QEMU: cargo xtask test vm"]
+fn the_job_in_python_loses_its_answer_behind_ipvs_and_gets_it_with_keepalive() {
+    let folder = tempfile::tempdir().expect("make a folder");
+    fs::write(folder.path().join("a.txt"), "A document.").expect("write a document");
+    let summary = folder.path().join("summary.json");
+    let [python, job, documents, summary_path] =
+        [&python(), &examples().join("job_httpx.py"), folder.path(), &summary]
+            .map(|path: &Path| path.to_str().expect("a path is text").to_owned());
+    let ask = format!(
+        "{python} {job} --server $STILLOPEN_SERVER --documents {documents} --max-attempts 1"
+    );
+    let script = format!("{ask} & {ask} --keepalive 60/30/3; wait");
+    let including = ["--include", &documents, "--summary", &summary_path];
+    let command = ["--answer-after", "1000s", "--", "sh", "-c", &script];
+    let output = exec(&[&including[..], &command].concat());
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let ended: Vec<Value> =
+        said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let silent = |saw: &str| {
+        let of = |line: &&Value| line["client_saw"] == saw;
+        let line = ended.iter().find(of).unwrap_or_else(|| panic!("none saw {saw}: {said}"));
+        line["silent_s"].as_f64().expect("it says how long")
+    };
+    assert!((3600.0..3605.0).contains(&silent("own_timer")), "{said}");
+    assert!((1000.0..1005.0).contains(&silent("answer")), "{said}");
+    let summary = fs::read(summary).expect("read the summary");
+    let summary: Value = serde_json::from_slice(&summary).expect("it is JSON");
+    let forgotten = summary["forgotten"].as_array().expect("a list");
+    assert_eq!((forgotten.len(), &summary["connections"]), (1, &2.into()), "{summary}");
+    assert_eq!((&summary["answers_lost"], &summary["driver"]), (&1.into(), &"vm".into()));
+    let lived = forgotten[0]["at_s"].as_f64().zip(forgotten[0]["last_s"].as_f64());
+    let lived = lived.map(|(at, last)| at - last).expect("both are numbers");
+    assert!((900.0..919.0).contains(&lived), "{summary}");
+}
+
+/// A server of the user's own; a file that was not packed; the client's status.
+#[test]
+#[ignore = "boots a kernel under QEMU: cargo xtask test vm"]
+fn a_server_of_ones_own_and_a_file_that_is_missing() {
+    let folder = tempfile::tempdir().expect("make a folder");
+    fs::write(folder.path().join("missing.txt"), "").expect("write a file");
+    let serve = "import http.server as h, os; \
+                 h.HTTPServer(('', int(os.environ['PORT'])), h.SimpleHTTPRequestHandler).serve_forever()";
+    let server = format!("exec python3 -c \"{serve}\"");
+    // Its name is put together there, so that nothing of the command names it.
+    let folder = folder.path().display();
+    let script = format!(
+        "curl -sSf -o /dev/null http://$STILLOPEN_SERVER/ && echo served; cat {folder}/miss''ing.txt; exit 3"
+    );
+    // The interpreter itself, wherever a manager of versions has it.
+    let real = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
+    let real = text(&real.expect("start Python").stdout);
+    let server = server.replace("python3", real.trim());
+    let output = exec(&["--server", &server, "--", "sh", "-c", &script]);
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout).trim()), (Some(3), "served"), "{said}");
+    assert!(said.contains(&format!("--include {folder}/missing.txt")), "{said}");
+}
+
+#[test]
+#[ignore = "boots a kernel under QEMU: cargo xtask test vm"]
+fn a_client_that_never_ends_is_ended() {
+    let output = exec(&["--for", "10m", "--", "sleep", "1d"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(124), "{said}");
+    assert!(said.contains("had not ended after 10m00s"), "{said}");
+}
+
+#[test]
+fn what_is_not_there_is_named_before_anything_boots() {
+    let folder = tempfile::tempdir().expect("make a folder");
+    let boot = folder.path().join("boot");
+    fs::create_dir_all(folder.path().join("lib/modules/1.0/kernel")).expect("make a folder");
+    fs::create_dir(&boot).expect("make a folder");
+    fs::write(boot.join("vmlinuz-1.0"), "not a kernel").expect("write a file");
+    let kernel = folder.path().to_str().expect("a path is text");
+    for (args, status, named) in [
+        (&["--", "no-such-client"][..], 127, "no-such-client"),
+        (&["--include", "/no/such/file", "--", "true"], 125, "/no/such/file"),
+        (&["--profile", "l7-proxy", "--", "true"], 125, "ipvs-sloppy"),
+        (&["--profile", "nothing", "--", "true"], 2, "nothing"),
+        (&["--server", "true", "--answer-after", "1s", "--", "true"], 2, "--answer-after"),
+        (&["--", "true"], 125, "module veth not found"),
+        (&["--summary", "/no/such/folder/file", "--", "true"], 125, "/no/such/folder/file"),
+    ] {
+        let output = exec(&[&["--kernel", kernel], args].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {said}");
+        assert!(said.contains(named), "{args:?}: {said}");
+    }
+    let output = exec(&["--kernel", "/no/such/folder", "--", "true"]);
+    assert!(text(&output.stderr).contains("/no/such/folder"), "{}", text(&output.stderr));
+}
