@@ -8,8 +8,8 @@ use clap::ValueEnum;
 use crate::{
     sh,
     tools::{
-        self, CONNTRACK, CURL, IP, JAVAC, NFT, PGJDBC, PYTHON, QEMU, SETPRIV, SYSCTL, Tool,
-        UNSHARE, VENV,
+        self, CONNTRACK, CURL, IP, JAVAC, NFT, PGJDBC, PYTHON, PYTHON_FOR_ALL, QEMU, SETPRIV,
+        SYSCTL, Tool, UNSHARE, VENV,
     },
 };
 
@@ -18,8 +18,20 @@ const PORTABLE: [&str; 5] =
     ["stillopen-model", "stillopen-collect", "stillopen-lab", "stillopen-logs", "stillopen"];
 
 /// What the tests call.
-const TOOLS: [Tool; 11] =
-    [IP, NFT, CONNTRACK, PYTHON, VENV, SETPRIV, UNSHARE, CURL, JAVAC, PGJDBC, SYSCTL];
+const TOOLS: [Tool; 12] = [
+    IP,
+    NFT,
+    CONNTRACK,
+    PYTHON,
+    PYTHON_FOR_ALL,
+    VENV,
+    SETPRIV,
+    UNSHARE,
+    CURL,
+    JAVAC,
+    PGJDBC,
+    SYSCTL,
+];
 
 /// A part that can be run alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

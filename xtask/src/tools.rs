@@ -27,6 +27,9 @@ pub(crate) const CONNTRACK: Tool =
     Tool { program: "conntrack", package: "conntrack", works_with: &[] };
 /// Clients and servers of the end-to-end tests.
 pub(crate) const PYTHON: Tool = Tool { program: "python3", package: "python3", works_with: &[] };
+/// The same where every user may run it, for those of `stillopen run`.
+pub(crate) const PYTHON_FOR_ALL: Tool =
+    Tool { program: "test", package: "python3", works_with: &["-x", "/usr/bin/python3"] };
 /// Where the tests of the job in Python install its library.
 pub(crate) const VENV: Tool = Tool {
     program: "python3",

@@ -1,7 +1,8 @@
 //! What changes a connection: keepalive on sockets of other programs and its undo, one probe on demand, and
 //! the end of connections that are dead. Nothing here acts without being called for it.
 //!
-//! Read first: `choose.rs` (what is to be done), then `rescue.rs`, `ask.rs` and `close.rs` (doing it).
+//! Read first: `choose.rs` (what is to be done), then `rescue.rs`, `ask.rs` and `close.rs` (doing it); `run/` stands by
+//! itself.
 #![deny(unsafe_code)]
 
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
@@ -19,6 +20,9 @@ mod rescue;
 mod socket;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod undo;
+
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+pub mod run;
 
 pub use choose::{Choice, Left, choose, is_dead};
 #[cfg(unix)]

@@ -5,8 +5,11 @@ pub mod lab;
 pub mod logs;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 pub mod rescue;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+pub mod run;
 
 use std::{
+    env,
     io::{self, Write as _},
     path::PathBuf,
     process::ExitCode,
@@ -42,8 +45,8 @@ Something between a client and a server (a Kubernetes node's IPVS table, a NAT g
 balancer, a firewall) forgets a connection that carries no packet for some minutes, and tells nobody. \
 Both ends still say ESTABLISHED; the answer is sent and never arrives.
 
-Only `rescue` and `ask` change anything of this host, and only with --apply: options of sockets, \
-which can be undone, or the end of a connection, which cannot.";
+Only `rescue`, `ask` and `run` change anything of this host: the first two only with --apply, options of \
+sockets, which can be undone, or the end of a connection, which cannot; `run` only the program that it starts.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -56,6 +59,9 @@ pub enum Command {
     Findings(FindingsArgs),
     /// Which TCP keepalive values, why, what they cost, and how to set them in a client.
     Advise(AdviseArgs),
+    /// Start a program with TCP keepalive on for all its connections.
+    #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+    Run(run::RunArgs),
     /// Which answers were sent and never arrived, by the logs of both sides, and the limit that fits.
     Logs(logs::LogsArgs),
     /// Turn keepalive on for connections that are open right now; end those that are dead.
@@ -261,7 +267,7 @@ Exit status: 0; with --keepalive 1 where its values come too late or a limit cou
 
 /// Runs the command that the process was started with.
 ///
-/// Status 0, 1 or 2 as `check` has it; a closed standard output is no error.
+/// Status 0, 1 or 2 as `check` has it, `run`'s as env(1); a closed standard output is no error.
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -273,6 +279,8 @@ pub fn main() -> ExitCode {
         Command::Limits(args) => command::limits::run(&args),
         Command::Findings(args) => command::findings::run(&args),
         Command::Advise(args) => command::advise::run(&args),
+        #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+        Command::Run(args) => command::run::run(&args),
         Command::Logs(args) => command::logs::run(&args),
         #[cfg(all(target_os = "linux", not(stillopen_portable)))]
         Command::Rescue(args) => command::rescue::run(&args),
@@ -287,7 +295,8 @@ pub fn main() -> ExitCode {
 fn said_by_clap(error: &clap::Error) -> ExitCode {
     match (error.exit_code(), error.print()) {
         (0, Err(error)) => failed(&error.into()),
-        (status, _) => ExitCode::from(u8::try_from(status).unwrap_or(2)),
+        (0, Ok(())) => ExitCode::SUCCESS,
+        _ => ExitCode::from(status_of_failure()),
     }
 }
 
@@ -301,7 +310,13 @@ fn failed(error: &anyhow::Error) -> ExitCode {
     for line in message.lines() {
         let _ = writeln!(io::stderr(), "{}", printable(line));
     }
-    ExitCode::from(2)
+    ExitCode::from(status_of_failure())
+}
+
+/// Of a command that becomes another program it must not look like that program's own; env(1) has it so.
+fn status_of_failure() -> u8 {
+    let becomes_another = env::args_os().nth(1).is_some_and(|command| command == "run");
+    if becomes_another { 125 } else { 2 }
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

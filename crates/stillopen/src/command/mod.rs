@@ -11,3 +11,5 @@ pub(crate) mod limits;
 pub(crate) mod logs;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 pub(crate) mod rescue;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+pub(crate) mod run;

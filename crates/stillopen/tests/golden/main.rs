@@ -140,7 +140,7 @@ const ADVICE_HERE: [Output; 2] = [
 ];
 
 /// The other outputs.
-const REFERENCE: [Output; 17] = [
+const REFERENCE: [Output; 18] = [
     output("limits", &["limits", "--from", "laptop.json"], 0),
     output("limits_node", &["limits", "--from", "node.json"], 0),
     output(
@@ -154,6 +154,7 @@ const REFERENCE: [Output; 17] = [
     output("findings", &["findings"], 0),
     output("finding", &["findings", "armed_but_off"], 0),
     output("help", &["--help"], 0),
+    output("run_help", &["run", "--help"], 0),
     output("rescue_help", &["rescue", "--help"], 0),
     output("ask_help", &["ask", "--help"], 0),
     output("check_help", &["check", "--help"], 0),

@@ -1,0 +1,325 @@
+//! Starts a program with keepalive on, whatever it is written in: a seccomp supervisor makes its TCP sockets.
+//!
+//! This process becomes the program, so that its process id, its signals, its terminal and its exit status are
+//! the program's own. The supervisor is a child without an exit signal in a session of its own: nobody's wait
+//! sees it, no terminal's signal reaches it, and it ends when nobody is under the filter any more.
+//!
+//! Read first: `filter.rs` (what it is asked), then `supervisor.rs` (what it answers) and `requester.rs` (whom
+//! it leaves alone). `seccomp.rs` has the system calls, `handover.rs` what passes between the two.
+#![allow(unsafe_code, reason = "clone, execvp and signal masks; each with its reason")]
+
+mod counts;
+mod filter;
+mod handover;
+mod inherited;
+mod requester;
+mod seccomp;
+mod supervisor;
+
+use std::{
+    ffi::{CString, NulError, OsString},
+    io::ErrorKind,
+    os::{
+        fd::{AsRawFd as _, IntoRawFd as _, OwnedFd, RawFd},
+        unix::ffi::OsStringExt as _,
+    },
+    ptr,
+};
+
+use rustix::{
+    fs::{Mode, OFlags, open},
+    io::{self, Errno},
+    net::{AddressFamily, SocketFlags, SocketType, socketpair},
+    process::{Resource, Rlimit, chdir, getrlimit, setrlimit, setsid},
+    thread::set_no_new_privs,
+};
+use stillopen_model::KeepaliveValues;
+
+pub use counts::{Counts, Why};
+use handover::Inherited;
+use requester::Own;
+
+/// What the supervisor writes to standard error once everybody has ended.
+pub type Report = Box<dyn FnOnce(&Counts) -> String>;
+
+/// Why a program can't be started under a supervisor.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// Of two filters only one can notify.
+    #[error(
+        "somebody answers system calls of this process already: a `stillopen run` around this one, or \
+         a container's runtime"
+    )]
+    Nested,
+    /// By a seccomp profile or a security module.
+    #[error("a seccomp profile or a security module forbids it: {operation}: {errno}")]
+    Forbidden {
+        /// The system call.
+        operation: &'static str,
+        /// What it said.
+        errno: Errno,
+    },
+    /// Or a profile that says so.
+    #[error(
+        "this kernel can't notify of system calls: that takes Linux 5.19 or later, on x86-64 or aarch64"
+    )]
+    Kernel,
+    /// The supervisor looks there before it gives a socket to a process.
+    #[error("/proc does not show this process: {0}")]
+    Proc(Errno),
+    /// A copy of this process would lack them.
+    #[error("this process has {0} threads and not one")]
+    Threads(usize),
+    /// Something else failed.
+    #[error("{operation}: {errno}")]
+    System {
+        /// What.
+        operation: &'static str,
+        /// Why.
+        errno: Errno,
+    },
+    /// This process is under the filter, and nobody answers: it must not start anything.
+    #[error("the supervisor ended before the program was started: {0}")]
+    SupervisorGone(Errno),
+}
+
+impl Refused {
+    /// Whether the program can still be started without.
+    #[must_use]
+    pub fn leaves_as_it_was(&self) -> bool {
+        !matches!(self, Self::SupervisorGone(_))
+    }
+
+    fn by(operation: &'static str) -> impl Fn(Errno) -> Self {
+        move |errno| match errno {
+            Errno::PERM | Errno::ACCESS => Self::Forbidden { operation, errno },
+            errno => Self::System { operation, errno },
+        }
+    }
+}
+
+/// A supervisor at work: this process, and what it starts, is under its filter.
+#[derive(Debug)]
+pub struct Supervised {
+    control: OwnedFd,
+    _files: Files,
+}
+
+/// Puts this process under a supervisor that gives it TCP sockets with keepalive on, and arms those that a
+/// program would inherit from it. With `report` the supervisor keeps standard error open.
+///
+/// # Errors
+/// It can't be had, and why.
+pub fn supervise(values: KeepaliveValues, report: Option<Report>) -> Result<Supervised, Refused> {
+    let threads = std::fs::read_dir("/proc/self/task").map_err(|_| Refused::Proc(Errno::NOENT))?;
+    match threads.count() {
+        1 => {}
+        threads => return Err(Refused::Threads(threads)),
+    }
+    seccomp::available().map_err(not_available)?;
+    let files = Files::as_many_as_allowed();
+    let kind = (AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    let (control, theirs) =
+        socketpair(kind.0, kind.1, kind.2, None).map_err(Refused::by("socketpair"))?;
+    let supervisor = Supervisor::start(&theirs, values, report).map_err(Refused::by("clone"))?;
+    // So that its end is seen.
+    drop(theirs);
+    handover::wait_until_ready(&control).map_err(|errno| match errno {
+        Errno::PIPE => Refused::System { operation: "start the supervisor", errno },
+        errno => Refused::Proc(errno),
+    })?;
+    let listener = match seccomp::install() {
+        // Who has CAP_SYS_ADMIN needs none; it is not set where it can be done without.
+        Err(Errno::ACCESS) => set_no_new_privs(true).and_then(|()| seccomp::install()),
+        installed => installed,
+    };
+    let listener = listener.map_err(not_available)?;
+    supervisor.stays();
+    let inherited = arm_inherited(values);
+    handover::give(&control, &listener, Inherited::of(&inherited))
+        .map_err(Refused::SupervisorGone)?;
+    Ok(Supervised { control, _files: files })
+}
+
+/// Turns keepalive on for the TCP sockets that a program would inherit from this process: also where it can't
+/// be supervised.
+#[must_use]
+pub fn arm_inherited(values: KeepaliveValues) -> Counts {
+    // Without /proc nothing is known of them; a supervisor was refused for it.
+    inherited::arm(values).unwrap_or_default()
+}
+
+fn not_available(errno: Errno) -> Refused {
+    match errno {
+        Errno::BUSY => Refused::Nested,
+        // No such system call, no such operation, no such flag.
+        Errno::NOSYS | Errno::INVAL => Refused::Kernel,
+        errno => Refused::by("seccomp")(errno),
+    }
+}
+
+/// A program that could not be executed.
+#[derive(Debug, thiserror::Error)]
+pub enum NotExecuted {
+    /// There is none of that name.
+    #[error("{0}")]
+    NotFound(Errno),
+    /// It is there.
+    #[error("{0}")]
+    NotExecutable(Errno),
+    /// One of its words has a byte that none can have.
+    #[error("{0}")]
+    Nul(#[from] NulError),
+}
+
+/// Makes this process the program: its name, looked for in `PATH`, and its arguments. Returns only where that
+/// fails. Signal mask and limits are those that this process was started with; `SIGPIPE` has its default, which
+/// Rust's runtime had changed.
+#[must_use]
+pub fn become_program(command: Vec<OsString>, supervised: Option<Supervised>) -> NotExecuted {
+    let control = supervised.map(|supervised| supervised.control);
+    let failed = execute(command);
+    if let Some(control) = control {
+        handover::say_not_executed(&control);
+    }
+    failed
+}
+
+fn execute(command: Vec<OsString>) -> NotExecuted {
+    let words = command.into_iter().map(|word| CString::new(word.into_vec()));
+    let words: Vec<CString> = match words.collect::<Result<_, _>>() {
+        Ok(words) => words,
+        Err(error) => return error.into(),
+    };
+    let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(ptr::null());
+    let Some(name) = words.first() else { return NotExecuted::NotFound(Errno::INVAL) };
+    // SAFETY: the pointers are to strings that end with a zero and outlive the call, the last is null. A signal's
+    // default action is no code of this program.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::execvp(name.as_ptr(), pointers.as_ptr());
+    }
+    let error = std::io::Error::last_os_error();
+    let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    match error.kind() {
+        ErrorKind::NotFound => NotExecuted::NotFound(errno),
+        _ => NotExecuted::NotExecutable(errno),
+    }
+}
+
+/// The child; `None` once it is sure that it is needed.
+struct Supervisor(Option<libc::pid_t>);
+
+impl Supervisor {
+    fn start(
+        control: &OwnedFd,
+        values: KeepaliveValues,
+        report: Option<Report>,
+    ) -> io::Result<Self> {
+        let mask = block_signals();
+        // SAFETY: without flags it copies this process, whose only thread this is, so that the child may do what this
+        // process may. The lowest byte is the signal of its end: none.
+        let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
+        if pid == 0 {
+            let status = i32::from(serve(control, values, report).is_err());
+            // SAFETY: it ends this process, without what the other one left to be done at its end.
+            unsafe { libc::_exit(status) };
+        }
+        let error = std::io::Error::last_os_error();
+        restore_signals(&mask);
+        match libc::pid_t::try_from(pid) {
+            Ok(pid @ 1..) => Ok(Self(Some(pid))),
+            _ => Err(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN)),
+        }
+    }
+
+    /// It ends when nobody is under the filter.
+    fn stays(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        // Nothing was given to it: it does nothing that could be interrupted.
+        if let Some(pid) = self.0 {
+            // SAFETY: it is a child of this process that nobody has waited for, and no status is asked for. Without an
+            // exit signal it is one that only __WALL waits for.
+            unsafe {
+                libc::kill(pid, libc::SIGKILL);
+                libc::waitpid(pid, ptr::null_mut(), libc::__WALL);
+            }
+        }
+    }
+}
+
+/// In the child: lets go of everything that is the program's, and answers.
+fn serve(control: &OwnedFd, values: KeepaliveValues, report: Option<Report>) -> io::Result<()> {
+    let keep = [Some(control.as_raw_fd()), report.is_some().then_some(libc::STDERR_FILENO)];
+    let own = let_go(&keep).and_then(|()| Own::read());
+    match own {
+        Ok(own) => {
+            handover::say_ready(control, Ok(()))?;
+            supervisor::live(control, &own, values, report)
+        }
+        Err(errno) => handover::say_ready(control, Err(errno)),
+    }
+}
+
+/// Leaves the terminal, the working folder and all descriptors but `keep`. All signals are blocked already.
+fn let_go(keep: &[Option<RawFd>]) -> io::Result<()> {
+    setsid()?;
+    chdir("/")?;
+    for number in inherited::descriptors()? {
+        if !keep.contains(&Some(number)) {
+            // SAFETY: nothing that this process still does uses it; one that is closed already is EBADF.
+            unsafe { libc::close(number) };
+        }
+    }
+    // So that no socket gets the number of standard error.
+    while let Ok(null) = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+        if null.as_raw_fd() > libc::STDERR_FILENO {
+            break;
+        }
+        let _ = null.into_raw_fd();
+    }
+    Ok(())
+}
+
+/// Blocks all signals, and gives what was blocked before.
+fn block_signals() -> libc::sigset_t {
+    let mut old = std::mem::MaybeUninit::uninit();
+    // SAFETY: both sets are written by the calls before they are read; a null pointer is not written to.
+    unsafe {
+        let mut all = std::mem::MaybeUninit::uninit();
+        libc::sigfillset(all.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
+        old.assume_init()
+    }
+}
+
+fn restore_signals(mask: &libc::sigset_t) {
+    // SAFETY: the set is valid, and where the old one is not wanted a null pointer is allowed.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, mask, ptr::null_mut()) };
+}
+
+/// The soft limit of open files is the hard one, until this is dropped.
+#[derive(Debug)]
+struct Files(Option<Rlimit>);
+
+impl Files {
+    fn as_many_as_allowed() -> Self {
+        let limit = getrlimit(Resource::Nofile);
+        let raised = Rlimit { current: limit.maximum, ..limit };
+        Self(setrlimit(Resource::Nofile, raised).is_ok().then_some(limit))
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        if let Some(limit) = self.0.take() {
+            let _ = setrlimit(Resource::Nofile, limit);
+        }
+    }
+}
