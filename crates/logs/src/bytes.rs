@@ -7,10 +7,19 @@ pub(crate) fn same(left: &[u8], right: &[u8]) -> bool {
     if left.len() != right.len() {
         return false;
     }
-    let (left_rest, left_words) = left.as_rchunks::<8>();
-    let (right_rest, right_words) = right.as_rchunks::<8>();
-    left_words.iter().zip(right_words).rev().all(|(a, b)| word(*a) == word(*b))
-        && left_rest.iter().zip(right_rest).all(|(a, b)| a == b)
+    if let (Some(left_end), Some(right_end)) = (left.last_chunk::<16>(), right.last_chunk()) {
+        // The last chunk may overlap the one before it.
+        let (left, right) = (&left[..left.len() - 1], &right[..right.len() - 1]);
+        let chunks = left.as_chunks::<16>().0.iter().zip(right.as_chunks::<16>().0);
+        return left_end == right_end && chunks.into_iter().all(|(a, b)| a == b);
+    }
+    if let (Some(left_end), Some(right_end)) = (left.last_chunk::<8>(), right.last_chunk()) {
+        return left_end == right_end && left.first_chunk::<8>() == right.first_chunk();
+    }
+    if let (Some(left_end), Some(right_end)) = (left.last_chunk::<4>(), right.last_chunk()) {
+        return left_end == right_end && left.first_chunk::<4>() == right.first_chunk();
+    }
+    left.iter().zip(right).all(|(a, b)| a == b)
 }
 
 /// Whether `bytes` begin with `start`.
@@ -19,9 +28,20 @@ pub(crate) fn begin_with(bytes: &[u8], start: &[u8]) -> bool {
     bytes.get(..start.len()).is_some_and(|bytes| same(bytes, start))
 }
 
+/// How many digits `bytes` begin with.
 #[inline]
-fn word(bytes: [u8; 8]) -> u64 {
-    u64::from_le_bytes(bytes)
+pub(crate) fn count_digits(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::MAX / 0xff;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (i, word) in words.iter().enumerate() {
+        let values = u64::from_le_bytes(*word) ^ (ONES * u64::from(b'0'));
+        // The high bit of each byte that is above 9: no sum is carried into the next.
+        let others = ((values & (ONES * 0x7f)) + ONES * (0x80 - 10) | values) & (ONES * 0x80);
+        if others != 0 {
+            return i * 8 + (others.trailing_zeros() / 8) as usize;
+        }
+    }
+    words.len() * 8 + rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
 /// A number of a few digits, and of nothing else.
@@ -53,6 +73,18 @@ mod tests {
             }
         }
         assert!(!same(b"a", b"ab") && !begin_with(b"a", b"ab"));
+    }
+
+    #[test]
+    fn digits_are_counted_up_to_whatever_is_none() {
+        for byte in 0..=u8::MAX {
+            for at in 0..20 {
+                let mut bytes = b"31415926535897932384".to_vec();
+                bytes[at] = byte;
+                let expected = if byte.is_ascii_digit() { bytes.len() } else { at };
+                assert_eq!(count_digits(&bytes), expected, "{byte} at {at}");
+            }
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    bytes::{begin_with, small_number},
+    bytes::{begin_with, count_digits, small_number},
     event::{Event, Kind, Millis},
     format::Format,
     layout::{FIRST_ATTEMPT, LONGEST_ID, Layout, Said},
@@ -125,12 +125,18 @@ impl<'a> Shapes<'a> {
             match &step.then {
                 Then::End(says) => break says.0,
                 Then::Value { text, role, next } => {
-                    let length = if *text {
-                        text_length(&bytes[pos..])?
-                    } else {
-                        number_length(&bytes[pos..])?
-                    };
-                    let value = &bytes[pos..pos + length];
+                    let rest = &bytes[pos..];
+                    if *role == Role::Time
+                        && *text
+                        && let Some(at) = self.minute.quick(rest)
+                    {
+                        values.at = Some(at);
+                        pos += USUAL;
+                        steps = next;
+                        continue;
+                    }
+                    let length = if *text { text_length(rest)? } else { number_length(rest)? };
+                    let value = &rest[..length];
                     match role {
                         Role::Other => {}
                         Role::Time => values.at = Some(self.minute.read(value, self.layout)?),
@@ -383,18 +389,18 @@ fn ends_of_text(word: u64) -> u64 {
 /// The length of a JSON number without an exponent, of no more digits than are read exactly.
 #[inline]
 fn number_length(bytes: &[u8]) -> Option<usize> {
-    let digits = |from: usize| {
-        bytes[from..].iter().position(|b| !b.is_ascii_digit()).unwrap_or(bytes.len() - from)
-    };
+    // Most are of one digit, such as an attempt's.
+    if let [b'0'..=b'9', b',' | b'}', ..] = bytes {
+        return Some(1);
+    }
     let sign = usize::from(bytes.first() == Some(&b'-'));
-    let whole = digits(sign);
-    if whole == 0 || (whole > 1 && bytes[sign] == b'0') {
+    let mut count = count_digits(&bytes[sign..]);
+    if count == 0 || (count > 1 && bytes[sign] == b'0') {
         return None;
     }
-    let mut end = sign + whole;
-    let mut count = whole;
+    let mut end = sign + count;
     if bytes.get(end) == Some(&b'.') {
-        let part = digits(end + 1);
+        let part = count_digits(&bytes[end + 1..]);
         if part == 0 {
             return None;
         }
@@ -418,40 +424,54 @@ fn status(text: &[u8]) -> Option<u16> {
 #[derive(Debug, Default)]
 struct Minute {
     /// `2026-03-02T09:00`, and when that is.
-    text: [u8; 16],
-    at: Millis,
+    known: Option<([u8; 16], Millis)>,
 }
 
+/// The length of `2026-03-02T09:00:00.120Z`.
+const USUAL: usize = 24;
+
 impl Minute {
+    /// Reads a time of [`USUAL`] length, and of the same minute as the last, at the start of `bytes` and before a quote.
+    #[inline]
+    fn quick(&self, bytes: &[u8]) -> Option<Millis> {
+        let (minute, rest) = bytes.split_first_chunk::<16>()?;
+        let (rest, after) = rest.split_first_chunk::<8>()?;
+        let (known, at) = self.known.as_ref()?;
+        let same = minute == known && after.first() == Some(&b'"');
+        if same { within_minute(*rest).map(|within| at + within) } else { None }
+    }
+
     #[inline]
     fn read(&mut self, text: &[u8], layout: &Layout) -> Option<Millis> {
         let (_, format) = layout.time.as_ref()?;
-        if *format != TimeFormat::Rfc3339 {
-            return format.read(text);
+        let at = format.read(text)?;
+        // What is written otherwise is read anew each time.
+        if *format == TimeFormat::Rfc3339
+            && let (Some((minute, rest)), USUAL) = (text.split_first_chunk::<16>(), text.len())
+            && let Some(within) = rest.first_chunk::<8>().and_then(|rest| within_minute(*rest))
+        {
+            self.known = Some((*minute, at - within));
         }
-        // `2026-03-02T09:00` and `:00.120Z`; what is written otherwise goes the general way.
-        let (Some((minute, rest)), 24) = (text.split_first_chunk::<16>(), text.len()) else {
-            return format.read(text);
-        };
-        if [rest[0], rest[3], rest[7]] != *b":.Z" {
-            return format.read(text);
-        }
-        // What is no digit makes the sum too large.
-        let digit = |at: usize, of: Millis| match rest[at] {
-            digit @ b'0'..=b'9' => Millis::from(digit - b'0') * of,
-            _ => 60_000,
-        };
-        let within = digit(1, 10_000) + digit(2, 1000) + digit(4, 100) + digit(5, 10) + digit(6, 1);
-        if within >= 60_000 {
-            return format.read(text);
-        }
-        if *minute != self.text {
-            let at = format.read(text)?;
-            self.text = *minute;
-            self.at = at - within;
-        }
-        Some(self.at + within)
+        Some(at)
     }
+}
+
+/// The milliseconds of `:00.120Z`; `None`: it is written otherwise. All eight bytes at once, the first the lowest.
+#[inline]
+fn within_minute(text: [u8; 8]) -> Option<Millis> {
+    const ZEROES: u64 = u64::from_le_bytes(*b":00.000Z");
+    const SIXES: u64 = 0x0006_0606_0006_0600;
+    const SEPARATORS: u64 = 0xff00_0000_ff00_00ff;
+    const UPPER: u64 = u64::MAX / 0xff * 0xf0;
+    let digits = u64::from_le_bytes(text) ^ ZEROES;
+    // A digit above 9 gets an upper half with 6 more.
+    if digits & (SEPARATORS | UPPER) != 0 || (digits + SIXES) & UPPER != 0 {
+        return None;
+    }
+    let [_, tens, ones, _, tenths, hundredths, thousandths, _] =
+        digits.to_le_bytes().map(i64::from);
+    let within = (tens * 10 + ones) * 1000 + tenths * 100 + hundredths * 10 + thousandths;
+    (within < 60_000).then_some(within)
 }
 
 #[cfg(test)]

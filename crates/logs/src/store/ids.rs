@@ -3,50 +3,110 @@
 //! An id stands for one attempt: its text and the attempt's number. A UUID, or 32 hexadecimal digits, takes 16
 //! bytes.
 
+use super::index::hash;
+use crate::bytes::begin_with;
+
 /// The most bytes that the encoding adds to an id's text.
 const HEAD: usize = 2;
 
-/// An attempt's id as it is kept and compared.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Key(Vec<u8>);
+/// An attempt's id as a line has it. It is hashed and compared where it stands: bytes that were just written would be
+/// waited for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Id<'a> {
+    text: Text<'a>,
+    attempt: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Text<'a> {
+    Plain(&'a [u8]),
+    Packed(u8, [u8; 16]),
+}
 
 /// How the text is kept; in the two low bits of the head.
 const PLAIN: u8 = 0;
 const UUID: u8 = 1;
 const HEX: u8 = 2;
+/// In place of the attempt's number: it follows in four bytes.
+const LARGE: u8 = 0xff;
 
-impl Key {
-    /// Encodes into this key, whatever it was before.
-    pub(crate) fn set(&mut self, id: &[u8], attempt: u32) {
-        self.0.clear();
-        append(&mut self.0, id, attempt);
+impl<'a> Id<'a> {
+    #[inline]
+    pub(crate) fn new(id: &'a [u8], attempt: u32) -> Self {
+        let text = match packed(id) {
+            Some((how, packed)) => Text::Packed(how, packed),
+            None => Text::Plain(&id[..id.len().min(usize::from(u16::MAX >> 2))]),
+        };
+        Self { text, attempt }
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-/// Appends an id's encoding: head (how, and how long), text, attempt.
-pub(crate) fn append(to: &mut Vec<u8>, id: &[u8], attempt: u32) {
-    if let Some((how, packed)) = packed(id) {
-        to.push(how);
-        to.extend_from_slice(&packed);
-    } else {
-        // An id is at most 512 bytes long: 14 bits.
-        let length = u16::try_from(id.len()).unwrap_or(u16::MAX >> 2);
-        to.extend_from_slice(&(length << 2 | u16::from(PLAIN)).to_le_bytes());
-        to.extend_from_slice(&id[..usize::from(length)]);
-    }
-    match u8::try_from(attempt) {
-        Ok(small) if small < 0xff => to.push(small),
-        _ => {
-            to.push(0xff);
-            to.extend_from_slice(&attempt.to_le_bytes());
+    #[inline]
+    pub(crate) fn hash(&self) -> u32 {
+        match &self.text {
+            Text::Plain(text) => hash(text, self.attempt),
+            Text::Packed(_, packed) => hash(packed, self.attempt),
         }
     }
+
+    /// Appends its encoding: head (how, and how long), text, attempt.
+    #[inline]
+    pub(crate) fn append(&self, to: &mut Vec<u8>) {
+        match &self.text {
+            Text::Plain(text) => {
+                to.extend_from_slice(&head(text).to_le_bytes());
+                to.extend_from_slice(text);
+            }
+            Text::Packed(how, packed) => {
+                to.push(*how);
+                to.extend_from_slice(packed);
+            }
+        }
+        match self.small_attempt() {
+            Some(small) => to.push(small),
+            None => {
+                to.push(LARGE);
+                to.extend_from_slice(&self.attempt.to_le_bytes());
+            }
+        }
+    }
+
+    /// Whether `bytes` begin with its encoding.
+    #[inline]
+    pub(crate) fn begins(&self, bytes: &[u8]) -> bool {
+        let rest = match &self.text {
+            Text::Plain(text) => {
+                let Some((known, rest)) = bytes.split_first_chunk::<HEAD>() else { return false };
+                if u16::from_le_bytes(*known) != head(text) || !begin_with(rest, text) {
+                    return false;
+                }
+                &rest[text.len()..]
+            }
+            Text::Packed(how, packed) => match bytes.split_first_chunk::<17>() {
+                Some(([known, text @ ..], rest)) if known == how && text == packed => rest,
+                _ => return false,
+            },
+        };
+        match self.small_attempt() {
+            Some(small) => rest.first() == Some(&small),
+            None => rest.split_first().is_some_and(|(&first, rest)| {
+                first == LARGE && rest.starts_with(&self.attempt.to_le_bytes())
+            }),
+        }
+    }
+
+    #[inline]
+    fn small_attempt(&self) -> Option<u8> {
+        u8::try_from(self.attempt).ok().filter(|&small| small < LARGE)
+    }
 }
 
+/// An id is at most 512 bytes long: 14 bits.
+#[inline]
+fn head(text: &[u8]) -> u16 {
+    u16::try_from(text.len()).unwrap_or(u16::MAX) << 2 | u16::from(PLAIN)
+}
+
+#[inline]
 fn packed(id: &[u8]) -> Option<(u8, [u8; 16])> {
     let how = match id.len() {
         36 if [8, 13, 18, 23].iter().all(|&at| id[at] == b'-') => UUID,
@@ -76,7 +136,7 @@ fn length(bytes: &[u8]) -> usize {
         PLAIN => HEAD + usize::from(u16::from_le_bytes([bytes[0], bytes[1]]) >> 2),
         _ => 1 + 16,
     };
-    text + if bytes[text] == 0xff { 5 } else { 1 }
+    text + if bytes[text] == LARGE { 5 } else { 1 }
 }
 
 /// The id's text and the attempt's number of the encoding at the start of `bytes`.
@@ -102,7 +162,7 @@ pub(crate) fn decoded(bytes: &[u8]) -> (String, u32) {
         }
     };
     let attempt = match *rest {
-        [0xff, a, b, c, d] => u32::from_le_bytes([a, b, c, d]),
+        [LARGE, a, b, c, d] => u32::from_le_bytes([a, b, c, d]),
         [small, ..] => small.into(),
         [] => 0,
     };
@@ -130,16 +190,23 @@ mod tests {
             &long,
         ] {
             for attempt in [0, 1, 254, 255, 256, u32::MAX] {
-                let mut key = Key::default();
-                key.set(id.as_bytes(), attempt);
-                assert_eq!(length(key.bytes()), key.bytes().len());
-                let mut more = key.bytes().to_vec();
-                more.extend(b"more");
-                assert_eq!(decoded(&more), (id.to_owned(), attempt));
+                let key = Id::new(id.as_bytes(), attempt);
+                let mut bytes = Vec::new();
+                key.append(&mut bytes);
+                assert_eq!(length(&bytes), bytes.len());
+                for cut in 0..bytes.len() {
+                    assert!(!key.begins(&bytes[..cut]));
+                }
+                let mut others = vec![Id::new(id.as_bytes(), attempt ^ 1)];
+                others.push(Id::new(&id.as_bytes()[1..], attempt));
+                assert!(key.begins(&bytes) && others.iter().all(|other| !other.begins(&bytes)));
+                bytes.extend(b"more");
+                assert_eq!(decoded(&bytes), (id.to_owned(), attempt));
+                assert!(key.begins(&bytes));
             }
         }
-        let mut key = Key::default();
-        key.set(b"0b9c2f6e-8d1a-4c3b-9e7f-00112233aabb", 1);
-        assert_eq!(key.bytes().len(), 18);
+        let mut bytes = Vec::new();
+        Id::new(b"0b9c2f6e-8d1a-4c3b-9e7f-00112233aabb", 1).append(&mut bytes);
+        assert_eq!(bytes.len(), 18);
     }
 }

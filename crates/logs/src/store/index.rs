@@ -37,11 +37,12 @@ impl Index {
         ((u64::from(hash) * self.slots.len() as u64) >> 32) as usize
     }
 
-    /// What the first slot of a hash names, if it is of that hash: mostly the one that is looked for.
+    /// What the first slot of a hash names, if it is of that hash: mostly the one that is looked for. Else
+    /// `Number::MAX`.
     #[inline]
-    pub(crate) fn likely(&self, hash: u32) -> Option<Number> {
-        let slot = *self.slots.get(self.start(hash))?;
-        (slot != 0 && upper(slot) == hash).then(|| lower(slot).wrapping_sub(1))
+    pub(crate) fn likely(&self, hash: u32) -> Number {
+        let slot = self.slots.get(self.start(hash)).copied().unwrap_or(0);
+        if upper(slot) == hash { lower(slot).wrapping_sub(1) } else { Number::MAX }
     }
 
     /// The number under this hash that `is` says is the one.
@@ -85,18 +86,21 @@ fn upper(slot: u64) -> u32 {
     (slot >> 32) as u32
 }
 
-/// A hash that spreads well; it need not be hard to invert.
+/// A hash of an id and its attempt that spreads well; it need not be hard to invert.
 #[inline]
-pub(crate) fn hash(bytes: &[u8]) -> u32 {
+pub(crate) fn hash(id: &[u8], attempt: u32) -> u32 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut hash = FACTOR ^ bytes.len() as u64;
-    let (words, rest) = bytes.as_chunks::<8>();
-    for word in words {
-        hash = fold(hash ^ u64::from_le_bytes(*word), FACTOR);
-    }
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    hash = fold(hash ^ u64::from_le_bytes(last), FACTOR);
+    let mut hash = FACTOR ^ (id.len() as u64) << 32 ^ u64::from(attempt);
+    let last = if let Some(last) = id.last_chunk::<8>() {
+        // The last chunk may overlap the one before it.
+        for chunk in id[..id.len() - 1].as_chunks::<8>().0 {
+            hash = fold(hash ^ u64::from_le_bytes(*chunk), FACTOR);
+        }
+        u64::from_le_bytes(*last)
+    } else {
+        id.iter().fold(0, |word, &byte| word << 8 | u64::from(byte))
+    };
+    hash = fold(hash ^ last, FACTOR);
     (fold(hash, 0xd6e8_feb8_6659_fd93) >> 32) as u32
 }
 
@@ -118,15 +122,15 @@ mod tests {
         for number in 0..20_000_u32 {
             index.reserve(1);
             // Few hashes: the comparison has to decide.
-            let hash = hash(&(number % 3000).to_le_bytes());
+            let hash = hash(b"id", number % 3000);
             let at = index.find(hash, |found| found == number).unwrap_err();
             index.insert(at, hash, number);
         }
         for number in 0..20_000_u32 {
-            let hash = hash(&(number % 3000).to_le_bytes());
+            let hash = hash(b"id", number % 3000);
             assert_eq!(index.find(hash, |found| found == number), Ok(number));
         }
-        assert!(index.find(hash(b"none"), |_| true).is_err());
+        assert!(index.find(hash(b"none", 0), |_| true).is_err());
         assert!(Index::default().find(1, |_| true).is_err());
     }
 
@@ -134,7 +138,7 @@ mod tests {
     fn the_hash_spreads_ids_that_count() {
         let mut seen = vec![0_u32; 1 << 12];
         for i in 0..100_000 {
-            let hash = hash(format!("extract-{i:07}").as_bytes());
+            let hash = hash(format!("extract-{i:07}").as_bytes(), 1);
             seen[(hash >> 20) as usize] += 1;
         }
         let most = seen.iter().max().unwrap();

@@ -11,12 +11,12 @@ pub(crate) mod record;
 use std::ops::Range;
 
 use self::{
-    ids::Key,
-    index::{Index, Number, hash},
+    ids::Id,
+    index::{Index, Number},
     record::{Offset, Record, Slot},
 };
 use crate::{
-    bytes::{begin_with, same},
+    bytes::begin_with,
     error::LogsError,
     event::{Event, Kind, Millis},
 };
@@ -32,8 +32,8 @@ pub(crate) struct Extra {
 /// How many events are looked up at once, so that their memory is fetched at once.
 const BATCH: usize = 64;
 
-/// How many records are remembered as the last ones: requests that are under way at one time.
-const RECENT: usize = 1 << 14;
+/// How many pairs of records are remembered as the last ones: requests that are under way at one time.
+const RECENT: usize = 1 << 15;
 
 #[derive(Debug, Clone, Copy)]
 struct Pending {
@@ -66,13 +66,13 @@ pub(crate) struct Store {
 }
 
 /// The records that were met last, by their hash: few enough to stay in the processor's caches, which the index of
-/// all is too large for. Whatever it names is compared by its id.
+/// all is too large for. Whatever it names is compared by its id. Each slot has the last two.
 #[derive(Debug)]
-struct Recent(Box<[(u32, Number)]>);
+struct Recent(Box<[[(u32, Number); 2]]>);
 
 impl Default for Recent {
     fn default() -> Self {
-        Self(vec![(0, Number::MAX); RECENT].into())
+        Self(vec![[(0, Number::MAX); 2]; RECENT].into())
     }
 }
 
@@ -84,13 +84,18 @@ impl Recent {
 
     #[inline]
     fn remember(&mut self, hash: u32, number: Number) {
-        self.0[Self::slot(hash)] = (hash, number);
+        let [first, second] = &mut self.0[Self::slot(hash)];
+        if *first != (hash, number) {
+            *second = std::mem::replace(first, (hash, number));
+        }
     }
 
+    /// `Number::MAX`: none.
     #[inline]
-    fn likely(&self, hash: u32) -> Option<Number> {
-        let (of, number) = self.0[Self::slot(hash)];
-        (of == hash).then_some(number)
+    fn likely(&self, hash: u32) -> Number {
+        let [first, second] = self.0[Self::slot(hash)];
+        let second = if second.0 == hash { second.1 } else { Number::MAX };
+        if first.0 == hash { first.1 } else { second }
     }
 }
 
@@ -124,32 +129,30 @@ impl Store {
         kind: Kind,
         file: u16,
     ) -> Result<(), LogsError> {
-        let from = self.keys.len();
-        ids::append(&mut self.keys, event.id, event.attempt);
-        let guessed = self.guess(kind).filter(|&number| self.has_key(number, from));
+        let id = Id::new(event.id, event.attempt);
+        let guessed = self.guess(kind).filter(|&number| self.has_id(number, &id));
+        let mut put = Pending { hash: 0, from: 0, to: 0, at, kind, file };
         if let Some(number) = guessed.filter(|_| kind == Kind::Started) {
-            self.found(number, from, at, kind, file);
+            self.put(number, put);
             return Ok(());
         }
-        let hash = hash(&self.keys[from..]);
-        let recent = || self.recent.likely(hash).filter(|&number| self.has_key(number, from));
-        if let Some(number) = guessed.or_else(recent) {
-            self.recent.remember(hash, number);
-            self.found(number, from, at, kind, file);
-            return Ok(());
+        put.hash = id.hash();
+        if kind == Kind::Received {
+            // The next guess needs to know it at once.
+            let known = guessed.unwrap_or_else(|| self.recent.likely(put.hash));
+            if guessed.is_some() || self.has_id(known, &id) {
+                self.recent.remember(put.hash, known);
+                self.put(known, put);
+                return Ok(());
+            }
         }
         // A batch of ids is far below 4 GiB.
         let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-        let (from, to) = (place(from), place(self.keys.len()));
-        self.pending.push(Pending { hash, from, to, at, kind, file });
+        put.from = place(self.keys.len());
+        id.append(&mut self.keys);
+        put.to = place(self.keys.len());
+        self.pending.push(put);
         if self.pending.len() == BATCH { self.flush() } else { Ok(()) }
-    }
-
-    /// Takes an event whose record is known without a look-up; its key is the one from that place on.
-    #[inline]
-    fn found(&mut self, number: Number, from: usize, at: Offset, kind: Kind, file: u16) {
-        self.keys.truncate(from);
-        self.put(number, Pending { hash: 0, from: 0, to: 0, at, kind, file });
     }
 
     /// Requests mostly reach the server in the order in which they were sent, and start when they reach it: what is
@@ -163,24 +166,27 @@ impl Store {
         }
     }
 
-    /// Whether a record's id is the key from that place on.
     #[inline]
-    fn has_key(&self, number: Number, from: usize) -> bool {
+    fn has_id(&self, number: Number, id: &Id<'_>) -> bool {
         let Some(record) = self.records.get(number as usize) else { return false };
-        begin_with(self.ids.get(record.id as usize..).unwrap_or_default(), &self.keys[from..])
+        id.begins(self.ids.get(record.id as usize..).unwrap_or_default())
+    }
+
+    #[inline]
+    fn has_key(&self, number: Number, pending: &Pending) -> bool {
+        let Some(record) = self.records.get(number as usize) else { return false };
+        let key = &self.keys[pending.from as usize..pending.to as usize];
+        begin_with(self.ids.get(record.id as usize..).unwrap_or_default(), key)
     }
 
     /// Looks up what is pending. Each step for all of them before the next: none waits for another's memory.
     pub(crate) fn flush(&mut self) -> Result<(), LogsError> {
         self.index.reserve(BATCH);
-        self.fetch();
         let pending = std::mem::take(&mut self.pending);
-        let mut records = [0; BATCH];
-        for (record, pending) in records.iter_mut().zip(&pending) {
-            *record = self.record(pending)?;
-            self.recent.remember(pending.hash, *record);
-        }
-        for (&number, pending) in records.iter().zip(&pending) {
+        let likely = self.likely(&pending);
+        for (&likely, pending) in likely.iter().zip(&pending) {
+            let number = if self.has_key(likely, pending) { likely } else { self.record(pending)? };
+            self.recent.remember(pending.hash, number);
             self.put(number, *pending);
         }
         self.pending = pending;
@@ -189,31 +195,37 @@ impl Store {
         Ok(())
     }
 
-    /// Reads what will be looked at: the index, then the records that it most likely names, then their ids.
+    /// The record that each most likely belongs to: of the last ones, else what the index has first. On the way the
+    /// records and their ids are read, so that they are at hand. No step depends on what one before it read: a wrong
+    /// guess of the processor would wait for memory.
     #[inline]
-    fn fetch(&self) {
-        let mut likely = [None; BATCH];
-        for (likely, pending) in likely.iter_mut().zip(&self.pending) {
-            *likely = self.index.likely(pending.hash);
+    fn likely(&self, pending: &[Pending]) -> [Number; BATCH] {
+        let mut likely = [Number::MAX; BATCH];
+        let mut unknown = [0; BATCH];
+        let mut count = 0;
+        for (i, pending) in pending.iter().enumerate() {
+            likely[i] = self.recent.likely(pending.hash);
+            unknown[count] = i;
+            count += usize::from(likely[i] == Number::MAX);
         }
+        for &i in &unknown[..count] {
+            likely[i] = self.index.likely(pending[i].hash);
+        }
+        let Some(last) = self.records.len().checked_sub(1) else { return likely };
         let mut ids = [0; BATCH];
         for (id, &likely) in ids.iter_mut().zip(&likely) {
-            *id = likely.and_then(|at| self.records.get(at as usize)).map_or(0, |record| record.id);
+            *id = self.records[(likely as usize).min(last)].id;
         }
         let read = ids.iter().map(|&id| self.ids.get(id as usize).copied().unwrap_or(0));
         // Nothing comes of it, and still it is to be read.
         std::hint::black_box(read.fold(0, |all, byte| all ^ byte));
+        likely
     }
 
     /// The number of the record that it belongs to, which may be new.
     fn record(&mut self, pending: &Pending) -> Result<Number, LogsError> {
         let key = &self.keys[pending.from as usize..pending.to as usize];
-        let (records, ids) = (&self.records, &self.ids);
-        let is = |number: Number| {
-            let at = records[number as usize].id as usize;
-            ids.get(at..at + key.len()).is_some_and(|id| same(id, key))
-        };
-        let at = match self.index.find(pending.hash, is) {
+        let at = match self.index.find(pending.hash, |number| self.has_key(number, pending)) {
             Ok(number) => return Ok(number),
             Err(at) => at,
         };
@@ -291,10 +303,7 @@ impl Store {
 
     /// The record of an id and attempt.
     pub(crate) fn find(&self, id: &str, attempt: u32) -> Option<Number> {
-        let mut key = Key::default();
-        key.set(id.as_bytes(), attempt);
-        let same =
-            |number: Number| self.ids[self.get(number).id as usize..].starts_with(key.bytes());
-        self.index.find(hash(key.bytes()), same).ok()
+        let id = Id::new(id.as_bytes(), attempt);
+        self.index.find(id.hash(), |number| self.has_id(number, &id)).ok()
     }
 }
