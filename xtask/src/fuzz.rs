@@ -59,6 +59,14 @@ impl Target {
     }
 }
 
+impl Target {
+    /// The longest input in bytes, where longer ones say no more and take much longer.
+    fn longest(self) -> Option<u32> {
+        // Some twenty lines a side.
+        matches!(self, Self::Logs).then_some(4096)
+    }
+}
+
 /// Fuzzes until the time is up or something is found. A finding goes to `fuzz/artifacts`; minimise it
 /// (`cargo +nightly fuzz tmin`), repair the cause, and keep it in `fuzz/findings`.
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -67,6 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     std::fs::create_dir_all(sh::root().join(&corpus))
         .with_context(|| format!("create {corpus}"))?;
     // Not the cargo that runs this: only rustup's understands +nightly.
+    let longest = args.target.longest().map(|bytes| format!("-max_len={bytes}"));
     sh::run(
         Command::new("cargo")
             .current_dir(sh::root())
@@ -74,6 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .args(seeds)
             .arg("--")
             .arg(format!("-max_total_time={}", args.seconds))
+            .args(longest)
             .args(["-timeout=10", "-rss_limit_mb=4096", "-print_final_stats=1"]),
     )
     .context("is cargo-fuzz installed (cargo install cargo-fuzz), and a nightly toolchain?")

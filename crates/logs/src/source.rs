@@ -62,7 +62,15 @@ impl Source {
             Self::Bytes(_, bytes) => Box::new(bytes.as_slice()),
         };
         let (plain, compressed) = decompressed(Counted { inner: raw, progress }).map_err(failed)?;
-        Ok(Lines::new(plain, compressed, self.path()))
+        // A small file needs no more than its size, and a byte that stays free at its end. What the kernel makes up has
+        // no size.
+        let block = match self.size() {
+            Some(size) if size > 0 && !compressed => {
+                usize::try_from(size).map_or(BLOCK, |size| BLOCK.min(size + 1))
+            }
+            _ => BLOCK,
+        };
+        Ok(Lines::new(plain, compressed, self.path(), block))
     }
 }
 
@@ -175,12 +183,12 @@ pub(crate) struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn new(from: Box<dyn Read + 'a>, compressed: bool, path: PathBuf) -> Self {
+    fn new(from: Box<dyn Read + 'a>, compressed: bool, path: PathBuf, block: usize) -> Self {
         Self {
             from,
             compressed,
             path,
-            buffer: vec![0; BLOCK],
+            buffer: vec![0; block],
             filled: 0,
             used: 0,
             skipping: false,

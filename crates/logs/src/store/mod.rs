@@ -34,6 +34,7 @@ const BATCH: usize = 64;
 
 /// How many pairs of records are remembered as the last ones: requests that are under way at one time.
 const RECENT: usize = 1 << 15;
+const LEAST_RECENT: usize = 1 << 8;
 
 #[derive(Debug, Clone, Copy)]
 struct Pending {
@@ -72,19 +73,28 @@ struct Recent(Box<[[(u32, Number); 2]]>);
 
 impl Default for Recent {
     fn default() -> Self {
-        Self(vec![[(0, Number::MAX); 2]; RECENT].into())
+        Self(vec![[(0, Number::MAX); 2]; LEAST_RECENT].into())
     }
 }
 
 impl Recent {
+    /// As many as there are records, up to [`RECENT`]. What is known is forgotten; the index still has it.
+    fn grow(&mut self, records: usize) {
+        let wanted = records.next_power_of_two().clamp(LEAST_RECENT, RECENT);
+        if self.0.len() < wanted {
+            self.0 = vec![[(0, Number::MAX); 2]; wanted].into();
+        }
+    }
+
     #[inline]
-    fn slot(hash: u32) -> usize {
-        hash as usize & (RECENT - 1)
+    fn slot(&self, hash: u32) -> usize {
+        hash as usize & (self.0.len() - 1)
     }
 
     #[inline]
     fn remember(&mut self, hash: u32, number: Number) {
-        let [first, second] = &mut self.0[Self::slot(hash)];
+        let slot = self.slot(hash);
+        let [first, second] = &mut self.0[slot];
         if *first != (hash, number) {
             *second = std::mem::replace(first, (hash, number));
         }
@@ -93,7 +103,7 @@ impl Recent {
     /// `Number::MAX`: none.
     #[inline]
     fn likely(&self, hash: u32) -> Number {
-        let [first, second] = self.0[Self::slot(hash)];
+        let [first, second] = self.0[self.slot(hash)];
         let second = if second.0 == hash { second.1 } else { Number::MAX };
         if first.0 == hash { first.1 } else { second }
     }
@@ -182,6 +192,7 @@ impl Store {
     /// Looks up what is pending. Each step for all of them before the next: none waits for another's memory.
     pub(crate) fn flush(&mut self) -> Result<(), LogsError> {
         self.index.reserve(BATCH);
+        self.recent.grow(self.records.len());
         let pending = std::mem::take(&mut self.pending);
         let likely = self.likely(&pending);
         for (&likely, pending) in likely.iter().zip(&pending) {
