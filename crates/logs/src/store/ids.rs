@@ -61,12 +61,11 @@ impl<'a> Id<'a> {
                 to.extend_from_slice(packed);
             }
         }
-        match self.small_attempt() {
-            Some(small) => to.push(small),
-            None => {
-                to.push(LARGE);
-                to.extend_from_slice(&self.attempt.to_le_bytes());
-            }
+        if let Some(small) = self.small_attempt() {
+            to.push(small);
+        } else {
+            to.push(LARGE);
+            to.extend_from_slice(&self.attempt.to_le_bytes());
         }
     }
 
