@@ -19,8 +19,13 @@ mod http;
 pub mod job;
 pub mod log;
 pub mod middlebox;
+#[cfg(all(feature = "programs", target_os = "linux", not(stillopen_portable)))]
+mod netlink;
+#[cfg(all(feature = "programs", target_os = "linux", not(stillopen_portable)))]
+pub mod netns;
 mod observed;
 mod path;
+mod random;
 pub mod render;
 pub mod result;
 pub mod run;

@@ -39,6 +39,19 @@ pub(crate) fn duration(text: &str) -> Result<Duration> {
     }
 }
 
+/// Reads `1%`, `0.5%`: a share from 0 to 1.
+///
+/// # Errors
+/// Anything else.
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+pub(crate) fn share(text: &str) -> Result<f64> {
+    let percent = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+    match percent.filter(|percent| (0.0..=100.0).contains(percent)) {
+        Some(percent) => Ok(percent / 100.0),
+        None => bail!("{text:?} is not a share such as 1% or 0.5%"),
+    }
+}
+
 /// The library has no days in an exact duration: a calendar's day may have 23 hours. A limit's has 24.
 fn days_and_rest(text: &str) -> Option<Duration> {
     let (days, rest) = match text.split_once('d') {

@@ -1,6 +1,9 @@
 //! What came of a run of `lab exec`: for programs, and in a sentence for people.
 
-use std::{fmt::Write as _, net::SocketAddr};
+use std::{
+    fmt::{self, Write as _},
+    net::SocketAddr,
+};
 
 use serde::Serialize;
 
@@ -37,6 +40,17 @@ pub struct Summary {
     pub resets: u32,
     /// What crossed it.
     pub packets: Packets,
+    /// How the server's command ended, where it did so before the client.
+    pub server_ended: Option<ServerEnded>,
+}
+
+/// The end of a server's command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ServerEnded {
+    /// How.
+    pub status: Status,
+    /// The last lines that it wrote.
+    pub said: Vec<String>,
 }
 
 /// How a program ended.
@@ -56,6 +70,15 @@ impl Status {
         match self {
             Self::Exit(code) => code,
             Self::Signal(number) => 128_u8.saturating_add(number),
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exit(code) => write!(f, "exit status {code}"),
+            Self::Signal(number) => write!(f, "signal {number}"),
         }
     }
 }
@@ -176,6 +199,7 @@ mod tests {
             requests_lost: lost[1],
             resets,
             packets: Packets::default(),
+            server_ended: None,
         }
         .text()
     }

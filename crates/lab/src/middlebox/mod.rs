@@ -128,6 +128,8 @@ pub enum Output {
         at: Duration,
         /// Whether because the table was full.
         evicted: bool,
+        /// What state it was in.
+        state: TcpState,
     },
 }
 
@@ -214,10 +216,20 @@ impl Middlebox {
     ///
     /// Call [`Middlebox::poll_output`] and [`Middlebox::poll_timeout`] afterwards.
     pub fn handle_packet(&mut self, now: Duration, from: Side, packet: &mut [u8]) -> Fate {
-        let view = match View::parse(packet) {
-            Ok(view) => view,
-            Err(malformed) => return Fate::Drop(Why::Malformed(malformed)),
-        };
+        match View::parse(packet) {
+            Ok(view) => self.handle_view(now, from, packet, &view),
+            Err(malformed) => Fate::Drop(Why::Malformed(malformed)),
+        }
+    }
+
+    /// The same for a packet that has been looked at.
+    pub(crate) fn handle_view(
+        &mut self,
+        now: Duration,
+        from: Side,
+        packet: &mut [u8],
+        view: &View,
+    ) -> Fate {
         let segment = match view.carried {
             Carried::Tcp(segment) => segment,
             Carried::Fragment => return unknown(self.profile.fragments, Why::Fragment),
@@ -228,14 +240,14 @@ impl Middlebox {
             return unknown(checked, Why::Checksum);
         }
         let now = nanos(now);
-        let key = Key::of(&view, &segment);
+        let key = Key::of(view, &segment);
         if let Some(index) = self.find(now, from, key) {
             if self.table.get(index).state == TcpState::Lingering {
-                return lingering(&view, &segment);
+                return lingering(view, &segment);
             }
-            return self.known(now, from, packet, &view, &segment, index);
+            return self.known(now, from, packet, view, &segment, index);
         }
-        self.miss(now, from, packet, &view, &segment)
+        self.miss(now, from, packet, view, &segment)
     }
 
     /// The same as [`Middlebox::handle_packet`] for each of `packets` in turn, faster: with a large table
@@ -509,5 +521,5 @@ fn forgot(entry: &Entry, at: u64, evicted: bool) -> Output {
         backend: entry.backend().into(),
     };
     let (last, at) = (Duration::from_nanos(entry.last), Duration::from_nanos(at));
-    Output::Forgot { flow, last, at, evicted }
+    Output::Forgot { flow, last, at, evicted, state: entry.state }
 }

@@ -74,6 +74,9 @@ pub struct View {
     /// Where the packet ends: bytes after it are the link's padding.
     pub(crate) end: usize,
     pub(crate) carried: Carried,
+    /// The TCP checksum is still the pseudo header's sum: the device, or nobody, does the rest
+    /// (`CHECKSUM_PARTIAL`).
+    pub(crate) partial: bool,
 }
 
 /// What a packet carries.
@@ -135,8 +138,11 @@ impl View {
         End { address: self.destination, port: segment.destination }
     }
 
-    /// Whether the TCP checksum is right.
+    /// Whether the TCP checksum is right; one that is yet to be made is.
     pub(crate) fn tcp_checksum_holds(&self, packet: &[u8]) -> bool {
+        if self.partial {
+            return true;
+        }
         let Some(tcp) = packet.get(self.offset..self.end) else { return false };
         let length = u32::try_from(tcp.len()).unwrap_or(u32::MAX);
         let mut sum = Sum::default();
@@ -146,7 +152,7 @@ impl View {
     }
 
     /// Gives a TCP packet another sender and destination, and updates both checksums incrementally
-    /// (RFC 1624): a wrong checksum stays wrong, a partial one (`CHECKSUM_PARTIAL`) stays right.
+    /// (RFC 1624): a wrong checksum stays wrong, a partial one stays right.
     pub(crate) fn rewrite(&self, packet: &mut [u8], from: End, to: End) {
         let Carried::Tcp(segment) = self.carried else { return };
         let mut addresses = Sum::default();
@@ -166,7 +172,13 @@ impl View {
             put_u16(packet, 10, adjusted(held, addresses));
         }
         let held = get_u16(packet, self.offset + 16).unwrap_or_default();
-        put_u16(packet, self.offset + 16, adjusted(held, addresses.plus(ports)));
+        let new = if self.partial {
+            // Not complemented, and without the ports (`inet_proto_csum_replace4`).
+            !adjusted(!held, addresses)
+        } else {
+            adjusted(held, addresses.plus(ports))
+        };
+        put_u16(packet, self.offset + 16, new);
     }
 }
 
@@ -192,7 +204,8 @@ fn parse_v4(packet: &[u8]) -> Result<View, Malformed> {
         let bits = u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         0xffff_0000_0000 | u128::from(bits)
     };
-    Ok(View { v6: false, source: address(12), destination: address(16), offset, end, carried })
+    let (source, destination) = (address(12), address(16));
+    Ok(View { v6: false, source, destination, offset, end, carried, partial: false })
 }
 
 fn parse_v6(packet: &[u8]) -> Result<View, Malformed> {
@@ -207,7 +220,8 @@ fn parse_v6(packet: &[u8]) -> Result<View, Malformed> {
         bytes.copy_from_slice(&header[at..at + 16]);
         u128::from_be_bytes(bytes)
     };
-    Ok(View { v6: true, source: address(8), destination: address(24), offset, end, carried })
+    let (source, destination) = (address(8), address(24));
+    Ok(View { v6: true, source, destination, offset, end, carried, partial: false })
 }
 
 /// Walks the extension headers (RFC 8200 §4).

@@ -15,10 +15,11 @@ use self::{
     attempt::Attempt,
     logs::{Event, Logs},
 };
-use super::{Notice, SocketId, World, random::Random, tcp::Seen};
+use super::{Notice, SocketId, World, tcp::Seen};
 use crate::{
     middlebox::End,
     path::Path,
+    random::Random,
     result::{Outcome, RunResult},
     run::{Run, RunOptions, blank, client_keepalive},
     scenario::{AfterAnswer, Agent, Incident, Scenario},

@@ -6,7 +6,6 @@
 //! Read first: `tcp.rs` (one socket), then this.
 
 pub(crate) mod incident;
-pub(crate) mod random;
 pub(crate) mod tcp;
 pub(crate) mod timeline;
 

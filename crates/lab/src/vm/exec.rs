@@ -138,6 +138,7 @@ pub fn exec(
             requests_lost: tally.requests_lost,
             resets: tally.resets,
             packets: tally.packets,
+            server_ended: None,
         },
     })
 }

@@ -144,7 +144,7 @@ pub struct ExecArgs {
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
     pub command: Vec<OsString>,
     /// What is between the ends.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, default_value_t = ExecDriver::Netns)]
     pub driver: ExecDriver,
     /// The kind of middlebox (stillopen lab list).
     #[arg(long, value_name = "NAME", default_value = "ipvs",
@@ -159,10 +159,20 @@ pub struct ExecArgs {
     /// The built-in server answers each HTTP request so long after it has read it. At once without this.
     #[arg(long, value_name = "TIME", value_parser = input::duration)]
     pub answer_after: Option<Duration>,
+    /// For --driver netns: how long each packet is under way, each way.
+    #[arg(long, value_name = "TIME", value_parser = input::duration)]
+    pub delay: Option<Duration>,
+    /// For --driver netns: the share of packets that is lost, such as 1%. Each end then sends its segments
+    /// one by one.
+    #[arg(long, value_name = "PERCENT", value_parser = input::share)]
+    pub loss: Option<f64>,
+    /// Which packets are lost follows from this. 0 without it.
+    #[arg(long, requires = "loss")]
+    pub seed: Option<u64>,
     /// On IPv6.
     #[arg(long)]
     pub ipv6: bool,
-    /// Write what the path did to FILE as JSON (schema stillopen.lab-exec/1, see docs/lab.md).
+    /// Write what the path did to FILE as JSON (schema stillopen.lab-exec/1, see docs/lab-exec.md).
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
     /// For --driver vm: the folder of another kernel, with boot/vmlinuz-VERSION and lib/modules/VERSION.
@@ -181,18 +191,29 @@ pub struct ExecArgs {
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ExecDriver {
+    /// Network namespaces of this host with real Linux TCP at both ends, and a middlebox in real time; no root.
+    Netns,
     /// A guest with the kernel's own IPVS or conntrack, on warped time (Linux on x86-64; see `stillopen lab vm`).
     Vm,
 }
 
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 const EXEC_EXAMPLES: &str = "\
+With --driver netns, the default, the client runs on this host in a network namespace of its own: it reaches
+STILLOPEN_SERVER and its own loopback, and nothing else; there is no way out to the host or the network. Files are
+the host's, the user is you. Time is real: choose a short --idle-timeout. What still runs when the client ends is
+killed.
+
 With --driver vm the client runs in a guest, as root, on a clock that jumps over idle time: 15 real minutes of
 IPVS pass in seconds. It has this host's environment and folder, and of its files what is found to be needed:
 programs with their libraries, what their language keeps beside them, files that the arguments name (see
 docs/lab.md); the rest is for --include. Nothing that it writes there is kept.
 
 Examples:
+  stillopen lab exec --idle-timeout 3s --answer-after 6s -- python3 my_client.py
+  stillopen lab exec --idle-timeout 3s --answer-after 6s -- sh -c 'curl http://$STILLOPEN_SERVER/'
+  stillopen lab exec --idle-timeout 5s --server './my-server --port $PORT' -- pytest tests/slow_answers.py
+  stillopen lab exec --profile nat-reset --idle-timeout 5s --summary path.json -- ./my-client
   stillopen lab exec --driver vm --answer-after 1000s -- python3 my_client.py
   stillopen lab exec --driver vm --answer-after 1000s -- sh -c 'curl -sS http://$STILLOPEN_SERVER/'
   stillopen lab exec --driver vm --server './my-server --port $PORT' --include my-server -- ./my-client

@@ -5,7 +5,6 @@
 mod engine;
 mod entries;
 mod links;
-mod netlink;
 mod packets;
 mod processes;
 mod programs;

@@ -9,10 +9,8 @@ use std::{
 
 use rustix::net::netlink;
 
-use super::{
-    Done, failed,
-    netlink::{Body, Netlink, attributes},
-};
+use super::{Done, failed};
+use crate::netlink::{Body, Netlink, attributes};
 
 /// `GENL_ID_CTRL`, `CTRL_CMD_GETFAMILY`, `CTRL_ATTR_FAMILY_ID`, `CTRL_ATTR_FAMILY_NAME`
 const CONTROL: u16 = 16;

@@ -11,9 +11,9 @@ use stillopen_model::KeepaliveValues;
 use super::{Model, events};
 use crate::{
     embedded,
+    random::Random,
     run::RunOptions,
     scenario::{Does, EndSettings, KeepaliveSetting, Path, Scenario, Span, Step, Totals, Who},
-    sim::random::Random,
 };
 
 /// One lane of the set.

@@ -10,7 +10,8 @@ use std::{
 
 use anyhow::{Context, Result};
 use stillopen_lab::{
-    exec::{Request, Server, Summary},
+    exec::{Request, Server, ServerEnded, Summary},
+    netns::{self, NetnsError, Options},
     vm::VmError,
 };
 
@@ -22,14 +23,22 @@ use crate::{
 
 /// `env`'s own status for what is not its command's.
 const OWN: u8 = 125;
+/// Of wrong arguments, as clap has it.
+const USAGE: u8 = 2;
 /// The default of `--for`.
 const LONGEST: Duration = Duration::from_secs(2 * 3600);
 
 /// The client's status, or `env`'s where there was none.
 pub(crate) fn run(args: ExecArgs) -> ExitCode {
+    if let Some(wrong) = wrong_driver(&args) {
+        say(&wrong);
+        return ExitCode::from(USAGE);
+    }
     let status = ended(args).unwrap_or_else(|error| {
         say(&format!("{error:#}"));
-        error.downcast_ref::<VmError>().map_or(OWN, VmError::status)
+        let of_netns = error.downcast_ref::<NetnsError>().map(NetnsError::status);
+        let of_vm = || error.downcast_ref::<VmError>().map(VmError::status);
+        of_netns.or_else(of_vm).unwrap_or(OWN)
     });
     ExitCode::from(status)
 }
@@ -37,7 +46,6 @@ pub(crate) fn run(args: ExecArgs) -> ExitCode {
 fn ended(args: ExecArgs) -> Result<u8> {
     // Before anything runs: a run of an hour should not end in this.
     let file = args.summary.as_deref().map(create).transpose()?;
-    let ExecDriver::Vm = args.driver;
     let server = match (args.server, args.answer_after) {
         (Some(command), _) => Server::Command(command),
         (None, time) => Server::AnswerAfter(time.unwrap_or_default()),
@@ -49,14 +57,57 @@ fn ended(args: ExecArgs) -> Result<u8> {
         idle_timeout: args.idle_timeout,
         ipv6: args.ipv6,
     };
-    let longest = args.longest.unwrap_or(LONGEST);
-    let asked = exec_vm::Asked { kernel: args.kernel, include: args.include, longest };
-    let summary = exec_vm::run(&request, asked, say)?;
+    let summary = match args.driver {
+        ExecDriver::Netns => {
+            let options = Options {
+                delay: args.delay.unwrap_or_default(),
+                loss: args.loss.unwrap_or_default(),
+                seed: args.seed.unwrap_or_default(),
+                forward_signals: true,
+            };
+            netns::run(&request, &options)?
+        }
+        ExecDriver::Vm => {
+            let longest = args.longest.unwrap_or(LONGEST);
+            let asked = exec_vm::Asked { kernel: args.kernel, include: args.include, longest };
+            exec_vm::run(&request, asked, say)?
+        }
+    };
+    if let Some(ServerEnded { status, said }) = &summary.server_ended {
+        say(&format!("the server ended before the client: {status}"));
+        for line in said {
+            say(&format!("the server said: {line}"));
+        }
+    }
     say(&summary.text());
     if let (Some(file), Some(path)) = (file, &args.summary) {
         write(file, &summary).with_context(|| format!("write {}", path.display()))?;
     }
     Ok(summary.status.code())
+}
+
+/// What is wrong with the arguments, where one is of the other driver's.
+fn wrong_driver(args: &ExecArgs) -> Option<String> {
+    let (driver, others) = match args.driver {
+        ExecDriver::Netns => (
+            "vm",
+            [
+                ("--kernel", args.kernel.is_some()),
+                ("--include", !args.include.is_empty()),
+                ("--for", args.longest.is_some()),
+            ],
+        ),
+        ExecDriver::Vm => (
+            "netns",
+            [
+                ("--delay", args.delay.is_some()),
+                ("--loss", args.loss.is_some()),
+                ("--seed", args.seed.is_some()),
+            ],
+        ),
+    };
+    let (argument, _) = others.into_iter().find(|(_, given)| *given)?;
+    Some(format!("{argument} is for --driver {driver}"))
 }
 
 fn create(path: &Path) -> Result<File> {

@@ -1,5 +1,7 @@
 //! Writes netlink messages and waits for the kernel's word on each. Framing as in
-//! `include/uapi/linux/netlink.h`.
+//! `include/uapi/linux/netlink.h`. What drivers share: `links.rs` makes devices, addresses and routes with it.
+
+pub(crate) mod links;
 
 use std::io;
 
@@ -15,7 +17,7 @@ use rustix::{
 const REQUEST: u16 = 1;
 const REQUEST_ACK: u16 = 1 | 4;
 /// `NLM_F_EXCL | NLM_F_CREATE`
-pub(super) const CREATE: u16 = 0x200 | 0x400;
+pub(crate) const CREATE: u16 = 0x200 | 0x400;
 /// `NLMSG_ERROR`: also the acknowledgment, with 0.
 const ERROR: u16 = 2;
 /// `NLA_F_NESTED`
@@ -24,15 +26,15 @@ const HEADER: usize = 16;
 
 /// The body of a message or of a nested attribute.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Body(pub Vec<u8>);
+pub(crate) struct Body(pub Vec<u8>);
 
 impl Body {
     /// A family's own header.
-    pub(super) fn with(header: &[u8]) -> Self {
+    pub(crate) fn with(header: &[u8]) -> Self {
         Self(header.to_vec())
     }
 
-    pub(super) fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
+    pub(crate) fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
         let length = u16::try_from(4 + value.len()).unwrap_or(u16::MAX);
         self.0.extend(length.to_ne_bytes());
         self.0.extend(kind.to_ne_bytes());
@@ -41,42 +43,47 @@ impl Body {
         self
     }
 
-    pub(super) fn text(self, kind: u16, value: &str) -> Self {
+    pub(crate) fn text(self, kind: u16, value: &str) -> Self {
         self.attribute(kind, &[value.as_bytes(), &[0]].concat())
     }
 
-    pub(super) fn native(self, kind: u16, value: u32) -> Self {
+    pub(crate) fn native(self, kind: u16, value: u32) -> Self {
         self.attribute(kind, &value.to_ne_bytes())
     }
 
-    pub(super) fn network(self, kind: u16, value: u32) -> Self {
+    pub(crate) fn network(self, kind: u16, value: u32) -> Self {
         self.attribute(kind, &value.to_be_bytes())
     }
 
-    pub(super) fn nested(self, kind: u16, body: &Self) -> Self {
+    pub(crate) fn nested(self, kind: u16, body: &Self) -> Self {
         self.attribute(kind | NESTED, &body.0)
     }
 }
 
 /// A netlink socket of the namespace that the thread was in when it was opened.
 #[derive(Debug)]
-pub(super) struct Netlink(OwnedFd);
+pub(crate) struct Netlink(OwnedFd);
 
 impl Netlink {
+    /// One that was opened elsewhere.
+    pub(crate) fn of(socket: OwnedFd) -> Self {
+        Self(socket)
+    }
+
     /// `None`: `NETLINK_ROUTE`.
-    pub(super) fn open(protocol: Option<Protocol>) -> io::Result<Self> {
+    pub(crate) fn open(protocol: Option<Protocol>) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC;
         Ok(Self(socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?))
     }
 
     /// Asks for one thing; what the kernel answers before it acknowledges.
-    pub(super) fn ask(&self, kind: u16, flags: u16, body: &Body) -> io::Result<Vec<Vec<u8>>> {
+    pub(crate) fn ask(&self, kind: u16, flags: u16, body: &Body) -> io::Result<Vec<Vec<u8>>> {
         send(&self.0, &message(kind, REQUEST_ACK | flags, body), SendFlags::empty())?;
         self.answers(1)
     }
 
     /// Several messages as one, the first and the last of which are not acknowledged (`nfnetlink` batch).
-    pub(super) fn batch(&self, messages: &[(u16, u16, Body)]) -> io::Result<()> {
+    pub(crate) fn batch(&self, messages: &[(u16, u16, Body)]) -> io::Result<()> {
         let inner = messages.len().saturating_sub(2);
         let framed = messages.iter().enumerate().map(|(at, (kind, flags, body))| {
             let border = at == 0 || at + 1 == messages.len();
@@ -114,7 +121,7 @@ impl Netlink {
 }
 
 /// The attributes of an answer.
-pub(super) fn attributes(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
+pub(crate) fn attributes(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
     let mut found = Vec::new();
     while let Some([a, b, c, d]) = bytes.first_chunk::<4>() {
         let length = usize::from(u16::from_ne_bytes([*a, *b]));

@@ -1,0 +1,234 @@
+//! The driver `netns`: real Linux TCP at both ends, the middlebox as a forwarder between them, real time, without
+//! root.
+//!
+//! A user namespace gives an ordinary user three network namespaces: the client's, the server's and one between
+//! that has no addresses, only a packet socket on a veth device to each side. Packets that the ends' kernels
+//! send are read there, handed to the middlebox, and written to the other side.
+//! TUN would need /dev/net/tun, which many hosts close to users, and is no faster: one way serves all.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use stillopen_lab::{exec::{Request, Server}, netns::{self, Options}};
+//!
+//! let mut request = Request::new(["python3", "my_client.py"]);
+//! request.idle_timeout = Some(Duration::from_secs(3));
+//! request.server = Server::AnswerAfter(Duration::from_secs(6));
+//! let summary = netns::run(&request, &Options::default())?;
+//! assert_eq!(summary.answers_lost, 0, "{}", summary.text());
+//! # Ok::<(), netns::NetnsError>(())
+//! ```
+//!
+//! Read first: `namespaces.rs`, what is made; `init.rs`, the process that makes it; then `forward.rs`.
+#![allow(unsafe_code, reason = "clone, packet sockets and signals; each with its reason")]
+
+mod error;
+mod forward;
+mod init;
+mod listening;
+mod namespaces;
+mod port;
+mod server;
+mod signals;
+mod supervise;
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    os::fd::{AsFd as _, OwnedFd},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use rustix::{
+    event::{EventfdFlags, eventfd},
+    io::write,
+    net::{bind, listen},
+};
+
+pub use self::error::NetnsError;
+use self::{
+    error::NetnsError as Error,
+    forward::{Forwarder, Weather},
+    namespaces::{Made, Namespaces},
+    port::{MAC, Port},
+    signals::Signals,
+    supervise::Supervisor,
+};
+use crate::{
+    exec::{self, Request, SCHEMA, Summary, Tally, server::Builtin},
+    middlebox::{Profile, TcpState},
+    netlink::links::{Links, VethEnd},
+    path::{Addresses, Path},
+};
+
+/// The end's device in its own namespace.
+const DEVICE: &str = "eth0";
+/// `CONFIG_HZ` of most distributions: how late a profile's entries die that are on a kernel's timer wheel.
+const HZ: u32 = 250;
+/// As many connections are remembered as any middlebox here does.
+const CAPACITY: u32 = 65_536;
+/// Enough for every client that connects at once.
+const BACKLOG: i32 = 1024;
+
+/// What a caller may want besides the request.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Options {
+    /// How long a packet is under way, each way.
+    pub delay: Duration,
+    /// The share of packets that is lost, from 0 to 1.
+    pub loss: f64,
+    /// Which ones follows from this.
+    pub seed: u64,
+    /// Whether signals that this process gets are the client's: SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and
+    /// SIGUSR2 are blocked in the calling thread meanwhile, which should be the only one. Without it, a signal
+    /// that ends this process ends the client too.
+    pub forward_signals: bool,
+}
+
+/// Runs the request's client behind its path, and says what came of it. Everything that it started is gone when
+/// this returns, and when the calling process dies.
+///
+/// # Errors
+/// [`NetnsError`]: the host does not allow it, or the server or the client cannot be started.
+pub fn run(request: &Request, options: &Options) -> Result<Summary, NetnsError> {
+    let path = path(request)?;
+    let signals = if options.forward_signals {
+        Signals::take().map_err(|cause| Error::System { operation: "take signals", cause })?
+    } else {
+        Signals::untouched()
+    };
+    let backend = path.backends[0];
+    let (output, theirs) = server::pipe()?;
+    let (namespaces, made) =
+        Namespaces::make(request, path.vip, backend.port(), theirs, signals.before())?;
+    let (ports, listener) = connect(made, &path, options.loss > 0.0)?;
+    let weather = Weather { delay: options.delay, loss: options.loss, seed: options.seed };
+    let forwarding = Forwarding::start(Forwarder::new(path.middlebox(CAPACITY), ports, weather))?;
+
+    let mut supervisor = Supervisor::new(namespaces, output, signals);
+    let builtin = match request.server {
+        exec::Server::AnswerAfter(time) => Some(serve(listener, backend, time)?),
+        exec::Server::Command(_) => {
+            drop(listener);
+            supervisor.start_server(backend.port(), request.ipv6)?;
+            None
+        }
+    };
+    let status = supervisor.run_client(request)?;
+    let (tally, took) = forwarding.stop()?;
+    drop(builtin);
+    let server_ended = supervisor.end();
+    let Tally { connections, forgotten, answers_lost, requests_lost, resets, packets, .. } = tally;
+    Ok(Summary {
+        schema: SCHEMA,
+        driver: "netns",
+        path: path.result(),
+        status,
+        took_s: took.as_secs_f64(),
+        connections,
+        forgotten,
+        answers_lost,
+        requests_lost,
+        resets,
+        packets,
+        server_ended,
+    })
+}
+
+fn path(request: &Request) -> Result<Path, NetnsError> {
+    let name = &request.profile;
+    let profile = Profile::named(name).ok_or_else(|| Error::Profile {
+        profile: name.clone(),
+        known: Profile::names().join(", "),
+    })?;
+    let timeouts = match request.idle_timeout {
+        Some(idle) => profile.timeouts.with(TcpState::Established, idle),
+        None => profile.timeouts,
+    };
+    Ok(Path::new(profile, timeouts, HZ, Addresses::new(0, request.ipv6, 1)))
+}
+
+/// Makes the wires; the packet sockets in the middle, and the server's socket.
+fn connect(
+    made: Made,
+    path: &Path,
+    one_segment_each: bool,
+) -> Result<([Port; 2], OwnedFd), NetnsError> {
+    let Made { middle, ports: [to_client, to_server], client, server, listener } = made;
+    let middle = Links::of(middle);
+    let far = VethEnd { name: DEVICE, mac: MAC };
+    // Another address than the ends': the middle's own kernel takes nothing that is for them.
+    let near = |name, last| VethEnd { name, mac: [2, 0, 0, 0, 0, last] };
+    middle.veth(near("client", 2), far, client.1.as_fd())?;
+    middle.veth(near("server", 3), far, server.1.as_fd())?;
+    let own = path.client(0);
+    for (netlink, address, others) in
+        [(client.0, own, [path.vip, path.backends[0]]), (server.0, path.backends[0], [own, own])]
+    {
+        let links = Links::of(netlink);
+        links.up("lo")?;
+        if one_segment_each {
+            links.one_segment_each(DEVICE)?;
+        }
+        links.address(DEVICE, address.ip(), path.addresses().host_prefix())?;
+        links.up_without_neighbours(DEVICE)?;
+        let mut others: Vec<_> = others.iter().map(SocketAddr::ip).collect();
+        others.dedup();
+        for other in others {
+            links.route(other, path.addresses().host_prefix(), None, DEVICE)?;
+        }
+    }
+    let mut bound = Vec::new();
+    for (name, socket) in [("client", to_client), ("server", to_server)] {
+        let index = middle.index(name)?;
+        bound.push(Port::bind(socket, index).map_err(Error::system("bind a packet socket"))?);
+        middle.up(name)?;
+    }
+    let bound = <[Port; 2]>::try_from(bound).map_err(|_| Error::Gone)?;
+    Ok((bound, listener))
+}
+
+/// Starts the built-in server.
+fn serve(socket: OwnedFd, at: SocketAddr, answer_after: Duration) -> Result<Builtin, NetnsError> {
+    bind(&socket, &at).map_err(Error::system("bind the server's address"))?;
+    listen(&socket, BACKLOG).map_err(Error::system("listen"))?;
+    Builtin::start(TcpListener::from(socket), answer_after)
+        .map_err(|cause| Error::System { operation: "start the server", cause })
+}
+
+/// The forwarder's thread. It ends when this is dropped.
+struct Forwarding {
+    stop: OwnedFd,
+    thread: Option<JoinHandle<std::io::Result<(Tally, Duration)>>>,
+}
+
+impl Forwarding {
+    fn start(forwarder: Forwarder) -> Result<Self, NetnsError> {
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(Error::system("make an eventfd"))?;
+        let failed = |cause| Error::System { operation: "start a thread", cause };
+        let theirs = stop.try_clone().map_err(failed)?;
+        let thread = thread::Builder::new()
+            .name("lab-path".into())
+            .spawn(move || forwarder.run(&theirs))
+            .map_err(failed)?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+
+    fn stop(mut self) -> Result<(Tally, Duration), NetnsError> {
+        let ended = self.end().unwrap_or_else(|| Err(std::io::ErrorKind::Other.into()));
+        ended.map_err(|cause| Error::System { operation: "forward packets", cause })
+    }
+
+    fn end(&mut self) -> Option<std::io::Result<(Tally, Duration)>> {
+        let thread = self.thread.take()?;
+        // An eventfd takes it unless its count is full.
+        let _ = write(&self.stop, &1_u64.to_ne_bytes());
+        // A panic of it has been printed.
+        thread.join().ok()
+    }
+}
+
+impl Drop for Forwarding {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}

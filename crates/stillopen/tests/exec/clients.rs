@@ -1,0 +1,141 @@
+//! Clients whose answer takes 6 s behind a path that forgets after 3 s: each hangs until its own timeout of
+//! 9 s; with keepalive each gets its answer. And clients that speak first on a forgotten connection.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::LazyLock,
+};
+
+use crate::user::{PYTHON, Running, User};
+
+const FAMILIES: [&[&str]; 2] = [&[], &["--ipv6"]];
+const PATH: [&str; 6] = ["--idle-timeout", "3s", "--profile", "ipvs", "--answer-after", "6s"];
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+
+/// Runs a client on both families, without keepalive and with it, all at once.
+#[track_caller]
+fn hangs_without_keepalive(user: &User, without: &[&str], with: &[&str]) {
+    let start = |name: &str, family: &[&str], client: &[&str]| -> Running {
+        user.start(name, &[family, &PATH, &["--"], client].concat())
+    };
+    let runs = FAMILIES.map(|family| {
+        let name = format!("v{}", family.len());
+        [
+            start(&format!("{name}-without"), family, without),
+            start(&format!("{name}-with"), family, with),
+        ]
+    });
+    for (family, [lost, kept]) in FAMILIES.iter().zip(runs) {
+        let (lost, kept) = (lost.ran(), kept.ran());
+        assert_ne!(lost.status, 0, "{family:?} {lost:?}");
+        assert!(lost.took_s > 8.5, "{family:?} it was told: {lost:?}");
+        assert_eq!(lost.summary["answers_lost"], 1, "{family:?} {lost:?}");
+        assert_eq!(lost.summary["forgotten"].as_array().unwrap().len(), 1, "{family:?} {lost:?}");
+        // 750 jiffies are on the wheel's third level: at most 256 ms late, after the last packet.
+        let forgotten = &lost.summary["forgotten"][0];
+        let lived = forgotten["at_s"].as_f64().unwrap() - forgotten["last_s"].as_f64().unwrap();
+        assert!((3.0..3.3).contains(&lived), "{family:?} {lost:?}");
+        assert!(lost.stderr.contains("1 answer left for a peer that never got it"), "{lost:?}");
+
+        assert_eq!(kept.status, 0, "{family:?} {kept:?}");
+        assert!(kept.took_s > 5.5, "{family:?} {kept:?}");
+        assert_eq!(kept.summary["answers_lost"], 0, "{family:?} {kept:?}");
+        assert_eq!(kept.summary["forgotten"].as_array().unwrap().len(), 0, "{family:?} {kept:?}");
+        assert!(kept.stderr.ends_with("stillopen: forgot nothing of 1 connection\n"), "{kept:?}");
+    }
+}
+
+#[test]
+fn a_plain_socket_of_python() {
+    let user = User::new();
+    let client = user.file("plain.py", include_str!("drivers/plain.py"));
+    hangs_without_keepalive(&user, &[PYTHON, &client], &[PYTHON, &client, "keepalive"]);
+}
+
+#[test]
+fn curl() {
+    let user = User::new();
+    let client = |options: &str| format!("curl -s -m 9 {options} http://$STILLOPEN_SERVER/");
+    let (without, with) = (client("--no-keepalive"), client("--keepalive-time 1"));
+    hangs_without_keepalive(&user, &["sh", "-c", &without], &["sh", "-c", &with]);
+}
+
+#[test]
+fn fetch_of_node() {
+    let user = User::new();
+    let client = user.file("fetch.mjs", include_str!("drivers/fetch.mjs"));
+    hangs_without_keepalive(&user, &["node", &client], &["node", &client, "keepalive"]);
+}
+
+/// The example's requirements, in a folder that any Python finds them in. Made once for this target directory.
+static REQUIREMENTS: LazyLock<PathBuf> = LazyLock::new(|| {
+    let requirements = Path::new(EXAMPLES).join("requirements.txt");
+    let name = fs::read_to_string(&requirements).unwrap().trim().replace("==", "-");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("exec-{name}"));
+    let (venv, packages, ready) =
+        (folder.join("venv"), folder.join("packages"), folder.join("ready"));
+    if !ready.exists() {
+        succeeds(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv));
+        let mut pip = Command::new(venv.join("bin/python"));
+        pip.args(["-m", "pip", "install", "-q", "--upgrade", "--target"]).arg(&packages);
+        succeeds(pip.arg("-r").arg(&requirements));
+        fs::write(ready, "").unwrap();
+    }
+    packages
+});
+
+fn succeeds(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_job_in_python() {
+    let user = User::new();
+    // Where this is run from may be closed to the user.
+    let mut copy = Command::new("cp");
+    succeeds(copy.arg("-r").arg(&*REQUIREMENTS).arg(user.path("packages")));
+    succeeds(Command::new("chmod").args(["-R", "a+rX"]).arg(user.path("packages")));
+    let job = fs::read_to_string(Path::new(EXAMPLES).join("job_httpx.py")).unwrap();
+    let job = user.file("job_httpx.py", &job);
+    let documents = user.path("documents");
+    fs::create_dir(&documents).unwrap();
+    user.file("documents/a.txt", "A report.");
+    let client = |more: &str| {
+        format!(
+            "PYTHONPATH={} {PYTHON} {job} --server $STILLOPEN_SERVER --documents {} --timeout 9s \
+             --max-attempts 1 {more}",
+            user.path("packages").display(),
+            documents.display()
+        )
+    };
+    let (without, with) = (client(""), client("--keepalive 1/1/3"));
+    hangs_without_keepalive(&user, &["sh", "-c", &without], &["sh", "-c", &with]);
+}
+
+#[test]
+fn a_client_that_speaks_first_is_told_by_some_and_not_by_others() {
+    let user = User::new();
+    let client = user.file("pooled.py", include_str!("drivers/pooled.py"));
+    let profiles = ["nat-reset", "firewall-drop", "ipvs-sloppy"];
+    let runs = FAMILIES.map(|family| {
+        profiles.map(|profile| {
+            let args = ["--profile", profile, "--idle-timeout", "3s", "--", PYTHON, &client];
+            user.start(&format!("{profile}-{}", family.len()), &[family, &args].concat())
+        })
+    });
+    for (family, [reset, dropped, healed]) in FAMILIES.iter().zip(runs) {
+        let (reset, dropped, healed) = (reset.ran(), dropped.ran(), healed.ran());
+        let saw = |what: &str| format!("HTTP/1.1 200 OK\n{what}\n");
+        assert_eq!(reset.stdout, saw("ConnectionResetError"), "{family:?} {reset:?}");
+        assert_eq!(reset.summary["resets"], 1, "{family:?} {reset:?}");
+        assert_eq!(reset.summary["requests_lost"], 1, "{family:?} {reset:?}");
+        assert_eq!(dropped.stdout, saw("TimeoutError"), "{family:?} {dropped:?}");
+        assert_eq!(dropped.summary["resets"], 0, "{family:?} {dropped:?}");
+        assert_eq!(dropped.summary["requests_lost"], 1, "{family:?} {dropped:?}");
+        assert_eq!(healed.stdout, saw("HTTP/1.1 200 OK"), "{family:?} {healed:?}");
+        assert_eq!(healed.summary["requests_lost"], 0, "{family:?} {healed:?}");
+    }
+}
