@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use crate::{
     sh,
     tools::{
-        self, CONNTRACK, CURL, IP, JAVAC, NFT, PGJDBC, PYTHON, PYTHON_FOR_ALL, QEMU, SETPRIV,
+        self, CONNTRACK, CURL, IP, JAVAC, NFT, NODE, PGJDBC, PYTHON, PYTHON_FOR_ALL, QEMU, SETPRIV,
         SYSCTL, Tool, UNSHARE, VENV,
     },
 };
@@ -18,7 +18,7 @@ const PORTABLE: [&str; 5] =
     ["stillopen-model", "stillopen-collect", "stillopen-lab", "stillopen-logs", "stillopen"];
 
 /// What the tests call.
-const TOOLS: [Tool; 12] = [
+const TOOLS: [Tool; 13] = [
     IP,
     NFT,
     CONNTRACK,
@@ -28,6 +28,7 @@ const TOOLS: [Tool; 12] = [
     SETPRIV,
     UNSHARE,
     CURL,
+    NODE,
     JAVAC,
     PGJDBC,
     SYSCTL,

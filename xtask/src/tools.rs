@@ -51,6 +51,9 @@ pub(crate) const NSENTER: Tool =
 
 /// One of the clients that `advise` has a snippet for; so are the next ones.
 pub(crate) const CURL: Tool = Tool { program: "curl", package: "curl", works_with: &[] };
+/// A client of `lab exec`, and its own tests' runner.
+pub(crate) const NODE: Tool =
+    Tool { program: "node", package: "nodejs", works_with: &["--version"] };
 /// See [`CURL`].
 pub(crate) const JAVAC: Tool =
     Tool { program: "javac", package: "default-jdk-headless", works_with: &[] };

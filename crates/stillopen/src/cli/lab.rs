@@ -1,19 +1,21 @@
 //! The arguments of `stillopen lab`.
 #![allow(clippy::doc_markdown, reason = "the comments are the help's text, which has no markup")]
 
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+use std::ffi::OsString;
 use std::{
-    ffi::OsString,
     net::SocketAddr,
     num::{NonZeroU32, NonZeroUsize},
     path::PathBuf,
     time::Duration,
 };
 
-use clap::{Args, Subcommand, ValueEnum, builder::PossibleValuesParser};
-use stillopen_lab::{
-    job::{DEFAULT_MAX_ATTEMPTS, ServerAddress},
-    middlebox::Profile,
-};
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand, ValueEnum};
+use stillopen_lab::job::{DEFAULT_MAX_ATTEMPTS, ServerAddress};
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+use stillopen_lab::middlebox::Profile;
 use stillopen_model::KeepaliveValues;
 
 use crate::input;

@@ -3,8 +3,9 @@
 
 use std::{
     fs,
+    io::Read as _,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     sync::LazyLock,
 };
 
@@ -73,14 +74,14 @@ fn fetch_of_node() {
 static REQUIREMENTS: LazyLock<PathBuf> = LazyLock::new(|| {
     let requirements = Path::new(EXAMPLES).join("requirements.txt");
     let name = fs::read_to_string(&requirements).unwrap().trim().replace("==", "-");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("exec-{name}"));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("exec-pytest-{name}"));
     let (venv, packages, ready) =
         (folder.join("venv"), folder.join("packages"), folder.join("ready"));
     if !ready.exists() {
         succeeds(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv));
         let mut pip = Command::new(venv.join("bin/python"));
         pip.args(["-m", "pip", "install", "-q", "--upgrade", "--target"]).arg(&packages);
-        succeeds(pip.arg("-r").arg(&requirements));
+        succeeds(pip.arg("-r").arg(&requirements).arg("pytest==8.4.2"));
         fs::write(ready, "").unwrap();
     }
     packages
@@ -91,23 +92,53 @@ fn succeeds(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Gives the user those packages: where this is run from may be closed to them.
+fn with_packages(user: &User) -> String {
+    let folder = user.path("packages");
+    succeeds(Command::new("cp").arg("-r").arg(&*REQUIREMENTS).arg(&folder));
+    succeeds(Command::new("chmod").args(["-R", "a+rX"]).arg(&folder));
+    folder.to_str().unwrap().to_owned()
+}
+
+/// A file of `examples/`, where the user may read it.
+fn example(user: &User, folder: &str, name: &str) -> String {
+    user.file(name, &fs::read_to_string(Path::new(EXAMPLES).join(folder).join(name)).unwrap())
+}
+
+#[test]
+fn the_examples_of_tests() {
+    let user = User::new();
+    let python = example(&user, "tests", "test_slow_answer.py");
+    let node = example(&user, "tests", "slow-answer.test.mjs");
+    let packages = with_packages(&user);
+    let pytest = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", &python];
+    let node = ["node", "--test", &node];
+    let mut runs = [&pytest[..], &node].map(|words| {
+        let mut command = user.command(words);
+        command.env("STILLOPEN", user.stillopen()).env("PYTHONPATH", &packages);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    });
+    for run in &mut runs {
+        let mut text = String::new();
+        run.stdout.as_mut().unwrap().read_to_string(&mut text).unwrap();
+        let ended = run.wait().unwrap();
+        assert!(ended.success(), "{text}");
+        assert!(text.contains("2 passed") || text.contains("# pass 2"), "{text}");
+    }
+}
+
 #[test]
 fn the_job_in_python() {
     let user = User::new();
-    // Where this is run from may be closed to the user.
-    let mut copy = Command::new("cp");
-    succeeds(copy.arg("-r").arg(&*REQUIREMENTS).arg(user.path("packages")));
-    succeeds(Command::new("chmod").args(["-R", "a+rX"]).arg(user.path("packages")));
-    let job = fs::read_to_string(Path::new(EXAMPLES).join("job_httpx.py")).unwrap();
-    let job = user.file("job_httpx.py", &job);
+    let packages = with_packages(&user);
+    let job = example(&user, "", "job_httpx.py");
     let documents = user.path("documents");
     fs::create_dir(&documents).unwrap();
     user.file("documents/a.txt", "A report.");
     let client = |more: &str| {
         format!(
-            "PYTHONPATH={} {PYTHON} {job} --server $STILLOPEN_SERVER --documents {} --timeout 9s \
+            "PYTHONPATH={packages} {PYTHON} {job} --server $STILLOPEN_SERVER --documents {} --timeout 9s \
              --max-attempts 1 {more}",
-            user.path("packages").display(),
             documents.display()
         )
     };
