@@ -6,13 +6,16 @@ use anyhow::{Context, Result, bail};
 use stillopen::clients;
 use stillopen_model::{Catalogue, Finding};
 
-use crate::sh;
+use crate::{sh, survey};
 
 /// A page's path in the workspace, and what makes it.
-type Page = (&'static str, fn() -> String);
+type Page = (&'static str, fn() -> Result<String>);
 
-const PAGES: [Page; 3] =
-    [("docs/limits.md", limits), ("docs/findings.md", findings), ("docs/clients.md", clients)];
+const PAGES: [Page; 3] = [
+    ("docs/limits.md", || Ok(limits())),
+    ("docs/findings.md", || Ok(findings())),
+    ("docs/clients.md", clients),
+];
 
 const FINDINGS_HEAD: &str = "\
 # Findings
@@ -48,7 +51,7 @@ What is untested follows the documentation of its options alone.
 pub(crate) fn run(check: bool) -> Result<()> {
     let mut stale = Vec::new();
     for (name, make) in PAGES {
-        let (path, page) = (sh::root().join(name), make());
+        let (path, page) = (sh::root().join(name), make()?);
         if fs::read_to_string(&path).is_ok_and(|old| old == page) {
             continue;
         }
@@ -77,7 +80,12 @@ fn findings() -> String {
     std::iter::once(FINDINGS_HEAD.to_owned()).chain(lines).collect()
 }
 
-fn clients() -> String {
+/// What clients there are, and what a real path did to them.
+fn clients() -> Result<String> {
+    Ok(advised() + &survey::read()?.markdown())
+}
+
+fn advised() -> String {
     let lines = clients::all().iter().map(|client| {
         let about = &client.about;
         format!(

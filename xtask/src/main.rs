@@ -9,6 +9,7 @@ mod elf;
 mod fuzz;
 mod man;
 mod sh;
+mod survey;
 mod test;
 mod tools;
 
@@ -26,6 +27,8 @@ enum Task {
         /// Only this part.
         part: Option<test::Part>,
     },
+    /// Ask with every surveyed client behind real IPVS, under QEMU; writes docs/clients-survey.json.
+    Survey,
     /// Write the generated pages of docs/.
     Docs {
         /// Write nothing; fail where a page is not up to date.
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<()> {
     match task {
         Task::Test { part } => test::run(part),
+        Task::Survey => survey::run(),
         Task::Docs { check } => docs::run(check),
         Task::Man { dir } => man::run(dir),
         Task::Dist => dist::run(),

@@ -106,10 +106,10 @@ pub(super) fn command(pack: &mut Pack, words: &[OsString]) -> Result<PathBuf, Vm
 }
 
 fn program_or_data(pack: &mut Pack, path: &Path) -> Result<(), VmError> {
-    match interpreter_of(path) {
-        Some(_) => runs(pack, path, &[]),
-        None => pack.add_but(path, &is_of_a_repository),
+    if path.is_file() && find_program(path.as_os_str()).is_some() {
+        return runs(pack, path, &[]);
     }
+    pack.add_but(path, &is_of_a_repository)
 }
 
 fn is_of_a_repository(path: &Path) -> bool {
