@@ -40,6 +40,9 @@ pub(crate) use self::{
     wire::{Draft, reset_for, unreachable_quote},
 };
 
+#[cfg(all(feature = "programs", target_os = "linux", not(stillopen_portable)))]
+pub(crate) use self::wire::complete_checksum;
+
 /// How many packets' cache misses overlap: about what a core can have in flight.
 const BATCH: usize = 16;
 

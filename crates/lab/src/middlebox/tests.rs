@@ -262,6 +262,29 @@ fn a_wrong_checksum_is_as_wrong_after_ipvs_and_stops_at_a_firewall() {
 }
 
 /// The same packet with IP options (IPv4) or extension headers (IPv6).
+#[test]
+#[cfg(all(feature = "programs", target_os = "linux", not(stillopen_portable)))]
+fn a_checksum_that_is_yet_to_be_made_is_right_after_translation() {
+    for v6 in [false, true] {
+        let (client, vip, backend) = ends(v6);
+        let whole = segment(client, vip, flag::SYN, 9);
+        let view = View::parse(&whole).unwrap();
+        // As the kernel leaves it: the sum of the pseudo header, not complemented.
+        let mut packet = whole.clone();
+        let mut sum = super::checksum::Sum::default();
+        let length = u32::try_from(view.end - view.offset).unwrap();
+        sum.pseudo_header(v6, view.source, view.destination, super::packet::TCP, length);
+        super::packet::put_u16(&mut packet, view.offset + 16, !sum.finish());
+        let mut view = View::parse(&packet).unwrap();
+        view.partial = true;
+        assert!(view.tcp_checksum_holds(&packet));
+        view.rewrite(&mut packet, client.into(), backend.into());
+        complete_checksum(&mut packet);
+        assert_eq!(addresses(&packet), (client, backend));
+        assert!(View::parse(&packet).unwrap().tcp_checksum_holds(&packet), "{v6}");
+    }
+}
+
 fn with_options(packet: &[u8]) -> Vec<u8> {
     if packet[0] >> 4 == 4 {
         let mut header = packet[..20].to_vec();

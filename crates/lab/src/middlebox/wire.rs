@@ -107,6 +107,17 @@ pub(crate) fn unreachable_quote(packet: &[u8]) -> Option<(End, End, u32)> {
     Some((local, End { address: to, port: port(ports + 2)? }, seq))
 }
 
+/// Makes the checksum of a TCP packet of which only the pseudo header is summed (`skb_checksum_help`).
+#[cfg(all(feature = "programs", target_os = "linux", not(stillopen_portable)))]
+pub(crate) fn complete_checksum(packet: &mut [u8]) {
+    let Ok(view) = View::parse(packet) else { return };
+    if let (Carried::Tcp(_), Some(tcp)) = (view.carried, packet.get(view.offset..view.end)) {
+        let mut sum = Sum::default();
+        sum.bytes(tcp);
+        put_u16(packet, view.offset + 16, sum.finish());
+    }
+}
+
 fn l4_checksum(v6: bool, from: u128, to: u128, protocol: u8, bytes: &[u8]) -> u16 {
     let mut sum = Sum::default();
     sum.pseudo_header(v6, from, to, protocol, u32::try_from(bytes.len()).unwrap_or(u32::MAX));

@@ -7,15 +7,19 @@
 
 use std::{
     collections::VecDeque,
+    fs::File,
     io,
     net::SocketAddr,
     os::fd::OwnedFd,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::port::{self, Port};
+use super::{
+    port::{self, Port},
+    record::{Record, Way},
+};
 use crate::{
     exec::Tally,
     middlebox::{Carried, Fate, Middlebox, Output, Segment, Side, TcpState, View, flag},
@@ -46,10 +50,26 @@ pub(super) struct Forwarder {
     under_way: [VecDeque<(Duration, Vec<u8>)>; 2],
     began: Instant,
     tally: Tally,
+    record: Option<Record>,
+}
+
+/// What came of it.
+pub(super) struct Forwarded {
+    pub(super) tally: Tally,
+    pub(super) took: Duration,
+    /// Whether the record is whole.
+    pub(super) recorded: io::Result<()>,
 }
 
 impl Forwarder {
-    pub(super) fn new(middlebox: Middlebox, ports: [Port; 2], weather: Weather) -> Self {
+    pub(super) fn new(
+        middlebox: Middlebox,
+        ports: [Port; 2],
+        weather: Weather,
+        record: Option<File>,
+    ) -> Self {
+        let since_1970 = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let record = record.map(|file| Record::begin(file, since_1970().unwrap_or_default()));
         let random = Random::new(weather.seed, &[]);
         Self {
             middlebox,
@@ -59,11 +79,12 @@ impl Forwarder {
             under_way: Default::default(),
             began: Instant::now(),
             tally: Tally::default(),
+            record,
         }
     }
 
     /// Forwards until `stop` can be read from; says what came of it.
-    pub(super) fn run(mut self, stop: &OwnedFd) -> io::Result<(Tally, Duration)> {
+    pub(super) fn run(mut self, stop: &OwnedFd) -> io::Result<Forwarded> {
         let mut frame = vec![0; port::MOST];
         loop {
             let now = self.began.elapsed();
@@ -75,6 +96,9 @@ impl Forwarder {
             let wait = deadline.map(|deadline| deadline.saturating_sub(now));
             // Waits that are too long for the kernel's type are for ever.
             let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
+            if let Some(record) = &mut self.record {
+                record.flush();
+            }
             let [client, server] = &self.ports;
             let ready = PollFlags::IN;
             let mut fds = [client, server].map(|port| PollFd::new(port, ready)).to_vec();
@@ -94,7 +118,9 @@ impl Forwarder {
                 self.deliver(self.began.elapsed());
             }
             if stopped {
-                return Ok((self.tally, self.began.elapsed()));
+                let took = self.began.elapsed();
+                let recorded = self.record.map_or(Ok(()), Record::end);
+                return Ok(Forwarded { tally: self.tally, took, recorded });
             }
         }
     }
@@ -118,6 +144,9 @@ impl Forwarder {
             self.tally.packets.dropped += 1;
             return;
         };
+        if let Some(record) = &mut self.record {
+            record.packet(now, from, Way::In, packet, partial);
+        }
         if self.weather.loss > 0.0 && self.random.unit() < self.weather.loss {
             self.tally.packets.lost += 1;
             return;
@@ -186,6 +215,10 @@ impl Forwarder {
     }
 
     fn send(&mut self, now: Duration, to: Side, frame: &[u8]) {
+        if let (Some(record), Some(packet)) = (&mut self.record, frame.get(port::HEAD..)) {
+            let at = now + self.weather.delay;
+            record.packet(at, to, Way::Out, packet, port::needs_checksum(frame));
+        }
         if self.weather.delay.is_zero() {
             self.ports[to as usize].send(frame);
         } else {

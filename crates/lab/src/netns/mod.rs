@@ -27,13 +27,16 @@ mod init;
 mod listening;
 mod namespaces;
 mod port;
+mod record;
 mod server;
 mod signals;
 mod supervise;
 
 use std::{
+    fs::File,
     net::{SocketAddr, TcpListener},
     os::fd::{AsFd as _, OwnedFd},
+    path::{Path as FilePath, PathBuf},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -47,7 +50,7 @@ use rustix::{
 pub use self::error::NetnsError;
 use self::{
     error::NetnsError as Error,
-    forward::{Forwarder, Weather},
+    forward::{Forwarded, Forwarder, Weather},
     namespaces::{Made, Namespaces},
     port::{MAC, Port},
     signals::Signals,
@@ -78,6 +81,8 @@ pub struct Options {
     pub loss: f64,
     /// Which ones follows from this.
     pub seed: u64,
+    /// Where to write what crosses the path, as pcapng.
+    pub record: Option<PathBuf>,
     /// Whether signals that this process gets are the client's: SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and
     /// SIGUSR2 are blocked in the calling thread meanwhile, which should be the only one. Without it, a signal
     /// that ends this process ends the client too.
@@ -91,6 +96,8 @@ pub struct Options {
 /// [`NetnsError`]: the host does not allow it, or the server or the client cannot be started.
 pub fn run(request: &Request, options: &Options) -> Result<Summary, NetnsError> {
     let path = path(request)?;
+    let record = options.record.as_deref().map(|file| File::create(file).map_err(unwritten(file)));
+    let record = record.transpose()?;
     let signals = if options.forward_signals {
         Signals::take().map_err(|cause| Error::System { operation: "take signals", cause })?
     } else {
@@ -102,7 +109,8 @@ pub fn run(request: &Request, options: &Options) -> Result<Summary, NetnsError> 
         Namespaces::make(request, path.vip, backend.port(), theirs, signals.before())?;
     let (ports, listener) = connect(made, &path, options.loss > 0.0)?;
     let weather = Weather { delay: options.delay, loss: options.loss, seed: options.seed };
-    let forwarding = Forwarding::start(Forwarder::new(path.middlebox(CAPACITY), ports, weather))?;
+    let forwarding =
+        Forwarding::start(Forwarder::new(path.middlebox(CAPACITY), ports, weather, record))?;
 
     let mut supervisor = Supervisor::new(namespaces, output, signals);
     let builtin = match request.server {
@@ -114,7 +122,10 @@ pub fn run(request: &Request, options: &Options) -> Result<Summary, NetnsError> 
         }
     };
     let status = supervisor.run_client(request)?;
-    let (tally, took) = forwarding.stop()?;
+    let Forwarded { tally, took, recorded } = forwarding.stop()?;
+    if let Some(file) = &options.record {
+        recorded.map_err(unwritten(file))?;
+    }
     drop(builtin);
     let server_ended = supervisor.end();
     let Tally { connections, forgotten, answers_lost, requests_lost, resets, packets, .. } = tally;
@@ -132,6 +143,11 @@ pub fn run(request: &Request, options: &Options) -> Result<Summary, NetnsError> 
         packets,
         server_ended,
     })
+}
+
+fn unwritten(file: &FilePath) -> impl FnOnce(std::io::Error) -> NetnsError {
+    let file = file.to_owned();
+    move |cause| Error::Record { file, cause }
 }
 
 fn path(request: &Request) -> Result<Path, NetnsError> {
@@ -198,7 +214,7 @@ fn serve(socket: OwnedFd, at: SocketAddr, answer_after: Duration) -> Result<Buil
 /// The forwarder's thread. It ends when this is dropped.
 struct Forwarding {
     stop: OwnedFd,
-    thread: Option<JoinHandle<std::io::Result<(Tally, Duration)>>>,
+    thread: Option<JoinHandle<std::io::Result<Forwarded>>>,
 }
 
 impl Forwarding {
@@ -213,12 +229,12 @@ impl Forwarding {
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    fn stop(mut self) -> Result<(Tally, Duration), NetnsError> {
+    fn stop(mut self) -> Result<Forwarded, NetnsError> {
         let ended = self.end().unwrap_or_else(|| Err(std::io::ErrorKind::Other.into()));
         ended.map_err(|cause| Error::System { operation: "forward packets", cause })
     }
 
-    fn end(&mut self) -> Option<std::io::Result<(Tally, Duration)>> {
+    fn end(&mut self) -> Option<std::io::Result<Forwarded>> {
         let thread = self.thread.take()?;
         // An eventfd takes it unless its count is full.
         let _ = write(&self.stop, &1_u64.to_ne_bytes());

@@ -177,6 +177,9 @@ pub struct ExecArgs {
     /// Write what the path did to FILE as JSON (schema stillopen.lab-exec/1, see docs/lab-exec.md).
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
+    /// For --driver netns: write what crosses the path to FILE, for Wireshark or tcpdump (pcapng).
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// For --driver vm: the folder of another kernel, with boot/vmlinuz-VERSION and lib/modules/VERSION.
     #[arg(long, value_name = "DIR")]
     pub kernel: Option<PathBuf>,

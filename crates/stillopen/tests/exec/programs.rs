@@ -161,3 +161,51 @@ fn delay_and_loss_are_the_paths_and_repeat_for_a_seed() {
     assert_eq!(ran.status, 0, "{ran:?}");
     assert!(ran.summary["packets"]["lost"].as_u64().unwrap() > 0, "{ran:?}");
 }
+
+/// Blocks of a pcapng file: their types, and interface and packet of those that hold one.
+fn packets(file: &[u8]) -> Vec<(u32, Vec<u8>)> {
+    let word = |at: usize| u32::from_ne_bytes(*file[at..].first_chunk().unwrap());
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at < file.len() {
+        let length = word(at + 4) as usize;
+        assert_eq!(word(at + length - 4), word(at + 4), "a block ends with its length");
+        if word(at) == 6 {
+            let captured = word(at + 20) as usize;
+            found.push((word(at + 8), file[at + 28..at + 28 + captured].to_vec()));
+        }
+        at += length;
+    }
+    found
+}
+
+#[test]
+fn what_crossed_is_recorded_on_both_sides_and_whole_after_a_kill() {
+    let user = User::new();
+    let file = user.path("path.pcapng");
+    let record = ["--record", file.to_str().unwrap(), "--"];
+    let client = "curl -s http://$STILLOPEN_SERVER/";
+    let ran = user.run(&[&record[..], &["sh", "-c", client]].concat());
+    assert_eq!(ran.status, 0, "{ran:?}");
+    let crossed = packets(&fs::read(&file).unwrap());
+    let of = |interface| crossed.iter().filter(move |(on, _)| *on == interface).map(|(_, p)| p);
+    assert_eq!(of(0).count(), of(1).count(), "nothing was dropped");
+    // The SYN, to the virtual address and then to the backend.
+    assert_eq!(of(0).next().unwrap()[16..20], [10, 96, 14, 3]);
+    assert_eq!(of(1).next().unwrap()[16..20], [10, 0, 2, 2]);
+    assert!(crossed.iter().any(|(_, packet)| packet.ends_with(b"}")), "the answer is in it");
+
+    let mut running = user.start(
+        "killed",
+        &[&record[..], &["sh", "-c", &format!("{client}; echo; sleep 60")]].concat(),
+    );
+    let mut text = [0; 1];
+    while text != *b"}" {
+        running.child.stdout.as_mut().unwrap().read_exact(&mut text).unwrap();
+    }
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    assert!(!packets(&fs::read(&file).unwrap()).is_empty());
+    let ran = user.run(&["--record", "/nonexistent/path.pcapng", "--", "true"]);
+    assert_eq!(ran.status, 125, "{ran:?}");
+    assert!(ran.stderr.contains("/nonexistent/path.pcapng"), "{ran:?}");
+}

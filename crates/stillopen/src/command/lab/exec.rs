@@ -63,6 +63,7 @@ fn ended(args: ExecArgs) -> Result<u8> {
                 delay: args.delay.unwrap_or_default(),
                 loss: args.loss.unwrap_or_default(),
                 seed: args.seed.unwrap_or_default(),
+                record: args.record,
                 forward_signals: true,
             };
             netns::run(&request, &options)?
@@ -88,10 +89,10 @@ fn ended(args: ExecArgs) -> Result<u8> {
 
 /// What is wrong with the arguments, where one is of the other driver's.
 fn wrong_driver(args: &ExecArgs) -> Option<String> {
-    let (driver, others) = match args.driver {
+    let (driver, others): (_, &[(&str, bool)]) = match args.driver {
         ExecDriver::Netns => (
             "vm",
-            [
+            &[
                 ("--kernel", args.kernel.is_some()),
                 ("--include", !args.include.is_empty()),
                 ("--for", args.longest.is_some()),
@@ -99,14 +100,15 @@ fn wrong_driver(args: &ExecArgs) -> Option<String> {
         ),
         ExecDriver::Vm => (
             "netns",
-            [
+            &[
                 ("--delay", args.delay.is_some()),
                 ("--loss", args.loss.is_some()),
                 ("--seed", args.seed.is_some()),
+                ("--record", args.record.is_some()),
             ],
         ),
     };
-    let (argument, _) = others.into_iter().find(|(_, given)| *given)?;
+    let (argument, _) = others.iter().find(|(_, given)| *given)?;
     Some(format!("{argument} is for --driver {driver}"))
 }
 
