@@ -78,7 +78,6 @@ pub fn choose(
                 Planned { remedy: Remedy::EnableKeepalive(values), connections: vec![index] };
             let after = predict(snapshot, &planned).and_then(|mut verdicts| verdicts.next());
             match after {
-                Some(Verdict::AtRisk { .. }) if keepalive.is_some() => Choice::Leave(Left::TooLate),
                 Some(after) => Choice::Arm(values, after),
                 None => Choice::Leave(Left::TooTight),
             }
@@ -119,6 +118,11 @@ fn values(
         None => Some(DEFAULT_KEEPALIVE),
     };
     let values = keepalive.or_else(advised).ok_or(Left::TooTight)?;
+    if let Some(limit) = limit
+        && values.lost_probes_survived(limit.timeout_of(c), snapshot.host.hz).is_none()
+    {
+        return Err(Left::TooLate);
+    }
     match c.keepalive.on_values() {
         Some(on) if on == values => Err(Left::AlreadyOn),
         // What the program set stays where it is sooner and nothing shows that it is too late.

@@ -11,7 +11,7 @@ use std::{
 
 use crate::user::{PYTHON, Running, User};
 
-const FAMILIES: [&[&str]; 2] = [&[], &["--ipv6"]];
+pub(crate) const FAMILIES: [&[&str]; 2] = [&[], &["--ipv6"]];
 const PATH: [&str; 6] = ["--idle-timeout", "3s", "--profile", "ipvs", "--answer-after", "6s"];
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
 

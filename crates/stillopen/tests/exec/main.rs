@@ -8,4 +8,5 @@
 mod clients;
 mod programs;
 mod refusals;
+mod rescue;
 mod user;
