@@ -158,3 +158,65 @@ fn came_just_before(packet: &Packet, before: &[&Packet]) -> bool {
     let just = before.iter().rev().take_while(|came| at(came) + PASSES >= at(packet));
     just.copied().any(|came| came.by == by && is_same(packet, came))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{middlebox::Profile, vm::lane};
+
+    /// Recorded on Linux 6.1: a request, 1000 s of silence, the answer, and the client's own timer at 1100 s.
+    const LOST: &str = "\
+0 1398 c 10.0.1.2:38440 10.96.14.3:8000 S 2223488687 0 0
+0 1398 P 10.0.1.2:38440 10.0.2.2:8000 S 2223488687 0 0
+0 1398 p 10.0.2.2:8000 10.0.1.2:38440 S. 1675987427 2223488688 0
+0 1398 C 10.96.14.3:8000 10.0.1.2:38440 S. 1675987427 2223488688 0
+0 1398 c 10.0.1.2:38440 10.96.14.3:8000 . 2223488688 1675987428 0
+0 1398 P 10.0.1.2:38440 10.0.2.2:8000 . 2223488688 1675987428 0
+0 1399 c 10.0.1.2:38440 10.96.14.3:8000 P. 2223488688 1675987428 143
+0 1399 P 10.0.1.2:38440 10.0.2.2:8000 P. 2223488688 1675987428 143
+0 1399 p 10.0.2.2:8000 10.0.1.2:38440 . 1675987428 2223488831 0
+0 1399 C 10.96.14.3:8000 10.0.1.2:38440 . 1675987428 2223488831 0
+0 1001400 p 10.0.2.2:8000 10.0.1.2:38440 P. 1675987428 2223488831 119
+0 1001400 C 10.0.2.2:8000 10.0.1.2:38440 P. 1675987428 2223488831 119
+0 1001400 c 10.0.1.2:38440 10.0.2.2:8000 R 2223488831 0 0
+0 1001400 P 10.0.1.2:38440 10.0.2.2:8000 R 2223488831 0 0
+0 1101440 c 10.0.1.2:38440 10.96.14.3:8000 F. 2223488831 1675987428 0
+0 1101440 C 10.96.14.3:8000 10.0.1.2:38440 R 1675987428 0 0";
+
+    fn of(profile: &str, died: bool) -> Tally {
+        let profile = Profile::named(profile).unwrap();
+        let timeouts = profile
+            .timeouts
+            .with(crate::middlebox::TcpState::Established, Duration::from_secs(900));
+        let path = Path::new(profile, timeouts, 250, Addresses::new(0, false, 1));
+        let packets = LOST.lines().map(|line| Packet::try_from(line.to_owned()).unwrap());
+        let mut lines: Vec<Line> = packets.map(Line::Packet).collect();
+        let row = String::new();
+        let died = died.then_some(Line::Died {
+            lane: 0,
+            port: 38440,
+            alive_ms: 916_790,
+            at_ms: 917_792,
+            row,
+        });
+        lines.extend(died);
+        tally(&lane::bare(0, &path, 1).unwrap(), &path, &lines)
+    }
+
+    #[test]
+    fn an_answer_that_is_lost_behind_ipvs() {
+        let tally = of("ipvs", true);
+        assert_eq!((tally.connections, tally.forgotten.len(), tally.answers_lost), (1, 1, 1));
+        // The client's reset passes; what meets its FIN is the node's own.
+        assert_eq!((tally.resets, tally.packets.dropped), (1, 1));
+        let [forgotten] = tally.forgotten.as_slice() else { panic!("{tally:?}") };
+        assert!((forgotten.at_s - 917.792).abs() < 1e-9 && (forgotten.last_s - 1.399).abs() < 1e-9);
+    }
+
+    #[test]
+    fn conntrack_forgets_to_the_second_without_being_watched() {
+        let [forgotten] = &of("conntrack", false).forgotten[..] else { panic!("one is forgotten") };
+        assert!((forgotten.at_s - 901.399).abs() < 1e-9);
+        assert_eq!(of("ipvs", false).answers_lost, 0, "its table is watched");
+    }
+}
