@@ -1,6 +1,6 @@
 //! What a client's sockets have without the snippet: what is said of it is read back, too.
 
-use std::{fs, process::Command};
+use std::{fs, net::SocketAddr, process::Command};
 
 use stillopen_model::{Keepalive, KeepaliveTimes, KeepaliveValues, Seconds};
 
@@ -41,19 +41,7 @@ fn what_a_client_does_by_default_is_what_is_said() {
     for client in clients() {
         let Some(said) = client.by_default else { continue };
         let id = client.id.as_str();
-        let held = Held::by(|server| {
-            let source = |ending| addressed(&driver(&format!("default/{id}.{ending}")), server);
-            match id {
-                "curl" => runtimes::shell(&source("sh")),
-                "node-http" | "undici" => runtimes::node(&source("js")),
-                "java" | "jdbc" => {
-                    runtimes::java(&format!("{id}-default"), &[("Drive", &source("java"))])
-                }
-                "go" => with_url(Command::new(runtimes::go("default", &source("go"))), server),
-                "reqwest" => with_url(Command::new(runtimes::rust("reqwest-default")), server),
-                _ => runtimes::python(&source("py")),
-            }
-        });
+        let held = Held::by(|server| without_snippet(id, server));
         let seen = connection_of(&held).keepalive;
         if !is(&said, seen) {
             wrong.push(format!("{id}: {seen:?}, not {said}"));
@@ -62,7 +50,20 @@ fn what_a_client_does_by_default_is_what_is_said() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn with_url(mut program: Command, server: std::net::SocketAddr) -> Command {
+/// What asks that server with this client, which is left as it is.
+pub(crate) fn without_snippet(id: &str, server: SocketAddr) -> Command {
+    let source = |ending| addressed(&driver(&format!("default/{id}.{ending}")), server);
+    match id {
+        "curl" => runtimes::shell(&source("sh")),
+        "node-http" | "undici" => runtimes::node(&source("js")),
+        "java" | "jdbc" => runtimes::java(&format!("{id}-default"), &[("Drive", &source("java"))]),
+        "go" => with_url(Command::new(runtimes::go("default", &source("go"))), server),
+        "reqwest" => with_url(Command::new(runtimes::rust("reqwest-default")), server),
+        _ => runtimes::python(&source("py")),
+    }
+}
+
+fn with_url(mut program: Command, server: SocketAddr) -> Command {
     program.arg(url(server));
     program
 }

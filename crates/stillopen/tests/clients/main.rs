@@ -8,6 +8,7 @@
 mod defaults;
 mod held;
 mod nginx;
+mod run;
 mod runtimes;
 mod sysctl;
 

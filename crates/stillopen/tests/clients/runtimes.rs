@@ -138,7 +138,9 @@ pub(crate) fn go(name: &str, source: &str) -> PathBuf {
         .current_dir(&folder)
         .env("GOCACHE", folder.join("cache"))
         .env("GOPATH", folder.join("path"))
-        .env("GOTOOLCHAIN", "local"));
+        .env("GOTOOLCHAIN", "local")
+        // Static, whatever C library is there.
+        .env("CGO_ENABLED", "0"));
     program
 }
 
