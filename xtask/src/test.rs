@@ -8,8 +8,8 @@ use clap::ValueEnum;
 use crate::{
     sh,
     tools::{
-        self, CONNTRACK, CURL, IP, JAVAC, NFT, NODE, PGJDBC, PYTHON, PYTHON_FOR_ALL, QEMU, SETPRIV,
-        SYSCTL, Tool, UNSHARE, VENV,
+        self, CC, CONNTRACK, CURL, IP, JAVAC, NFT, NODE, PGJDBC, PYTHON, PYTHON_FOR_ALL, QEMU,
+        SETPRIV, SYSCTL, Tool, UNSHARE, VENV,
     },
 };
 
@@ -18,7 +18,8 @@ const PORTABLE: [&str; 5] =
     ["stillopen-model", "stillopen-collect", "stillopen-lab", "stillopen-logs", "stillopen"];
 
 /// What the tests call.
-const TOOLS: [Tool; 13] = [
+const TOOLS: [Tool; 14] = [
+    CC,
     IP,
     NFT,
     CONNTRACK,

@@ -42,6 +42,8 @@ pub(crate) const SETPRIV: Tool =
 /// Starts a program in a new namespace.
 pub(crate) const UNSHARE: Tool =
     Tool { program: "unshare", package: "util-linux", works_with: &[] };
+/// Programs of the tests and benchmarks of `stillopen run`.
+pub(crate) const CC: Tool = Tool { program: "cc", package: "gcc", works_with: &[] };
 /// Boots the guests of `lab run --driver vm`.
 pub(crate) const QEMU: Tool =
     Tool { program: "qemu-system-x86_64", package: "qemu-system-x86", works_with: &["--version"] };

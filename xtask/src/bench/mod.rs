@@ -3,6 +3,7 @@
 //! Read first: `check.rs`, `lab.rs` and `logs.rs`. `network.rs` makes what is measured, through `hold.rs`; `drain.rs` is the floor.
 
 pub(crate) mod arm;
+mod armed;
 mod check;
 pub(crate) mod drain;
 pub(crate) mod hold;
@@ -23,7 +24,7 @@ pub(crate) enum Bench {
     Check(check::Args),
     /// The lab's middlebox with 1,000,000 entries, and the incident on virtual time.
     Lab,
-    /// `stillopen rescue` against the plain way. Needs root.
+    /// `stillopen rescue` against the plain way, and what `stillopen run` costs. Needs root.
     Remedy(remedy::Args),
     /// `stillopen logs` on large logs against `wc -l` and DuckDB.
     Logs(logs::Args),

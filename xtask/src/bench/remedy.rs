@@ -3,12 +3,13 @@
 use anyhow::{Result, bail};
 
 use super::{
+    armed,
     check::{Built, build},
     rescue,
 };
 use crate::{
     sh,
-    tools::{self, IP, NSENTER, UNSHARE},
+    tools::{self, CC, IP, NSENTER, UNSHARE},
 };
 
 /// `cargo xtask bench remedy`
@@ -26,10 +27,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !sh::is_root() {
         bail!("bench remedy makes network namespaces: run it as root");
     }
-    tools::require(&[IP, UNSHARE, NSENTER])?;
+    tools::require(&[CC, IP, UNSHARE, NSENTER])?;
     let Built { stillopen, xtask } = build()?;
-    if !rescue::run(args.connections, args.rounds, &stillopen, &xtask)? {
-        bail!("missed: rescue");
+    let rescue = rescue::run(args.connections, args.rounds, &stillopen, &xtask)?;
+    let run = armed::run(&stillopen)?;
+    match (rescue, run) {
+        (true, true) => Ok(()),
+        (false, true) => bail!("missed: rescue"),
+        (true, false) => bail!("missed: run"),
+        (false, false) => bail!("missed: rescue and run"),
     }
-    Ok(())
 }
