@@ -1,6 +1,8 @@
 //! What to do: the fix with its prediction, and as the last line a command.
 
-use stillopen_model::{KeepaliveValues, Missing, Proof, Remedy, Verdict, probes_possible};
+use stillopen_model::{
+    DEFAULT_KEEPALIVE, KeepaliveValues, Missing, Proof, Remedy, Verdict, probes_possible,
+};
 
 use super::{
     Proposal, Repeat, Report,
@@ -8,13 +10,27 @@ use super::{
     words,
 };
 
-/// Where the code to paste is.
-pub(super) const HOW_TO_SET_IT: &str = "How to, in your client:  stillopen advise --client list\n";
+/// Where the code to paste is, and what needs none.
+pub(super) fn how_to_set_it(values: KeepaliveValues) -> String {
+    let given = match values {
+        DEFAULT_KEEPALIVE => String::new(),
+        values => format!(" --keepalive {values}"),
+    };
+    format!(
+        "How to, in your client:  stillopen advise --client list\n\
+         Or start it with that:   stillopen run{given} -- CMD\n"
+    )
+}
 
 /// What to do, with what it would lead to; the last line is a command. `listed`: the rows of the table.
 pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) {
     let mut cut = report.counts.cut;
-    let mut how_to = false;
+    // Where two are advised, the tighter ones do for both.
+    let mut how_to: Option<KeepaliveValues> = None;
+    let mut advised = |values: KeepaliveValues| {
+        let tighter = how_to.filter(|other| other.idle <= values.idle);
+        how_to = Some(tighter.unwrap_or(values));
+    };
     for Proposal { planned, predicted } in &report.proposals {
         let n = planned.connections.len();
         match planned.remedy {
@@ -35,7 +51,7 @@ pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) {
                     socket_options(values)
                 );
                 text.push_str(&wrap(&line, 4));
-                how_to = true;
+                advised(values);
             }
             Remedy::SendAgain(values) => {
                 cut -= n;
@@ -44,7 +60,7 @@ pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) {
                     &not_revived(report, planned.connections.iter(), &keepalive),
                     4,
                 ));
-                how_to = true;
+                advised(values);
             }
             // What else can be done stands below its finding.
             Remedy::SendPayload | Remedy::CloseInProgram => {}
@@ -53,8 +69,8 @@ pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) {
     if cut > 0 {
         text.push_str(&wrap(&not_revived(report, report.rows.iter(), ""), 4));
     }
-    if how_to {
-        text.push_str(HOW_TO_SET_IT);
+    if let Some(values) = how_to {
+        text.push_str(&how_to_set_it(values));
     }
     let peer_may_probe = listed.iter().any(|&row| {
         let (c, d) = report.row(row);

@@ -13,7 +13,7 @@ use stillopen_model::{
 
 use super::{
     Report,
-    advice::{HOW_TO_SET_IT, advice, socket_options},
+    advice::{advice, how_to_set_it, socket_options},
     assumed,
     headline::{headline, nothing_to_report, services_headline},
     table::{self, Column, Shrink, lay_out, printable, wrap},
@@ -107,7 +107,7 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
     if n > 0 {
         let options = socket_options(DEFAULT_KEEPALIVE);
         text.push_str(&wrap(&format!("Fix in the program: on each socket {options}."), 4));
-        text.push_str(HOW_TO_SET_IT);
+        text.push_str(&how_to_set_it(DEFAULT_KEEPALIVE));
     }
     writeln!(
         text,
