@@ -55,6 +55,16 @@ fn a_plain_socket_of_python() {
     hangs_without_keepalive(&user, &[PYTHON, &client], &[PYTHON, &client, "keepalive"]);
 }
 
+/// The same client, unchanged, under `stillopen run`.
+#[test]
+fn a_plain_socket_of_python_that_is_started_by_run() {
+    let user = User::new();
+    let client = user.file("plain.py", include_str!("drivers/plain.py"));
+    let stillopen = user.stillopen();
+    let run = [&stillopen, "run", "--keepalive", "1/1/3", "--", PYTHON, &client];
+    hangs_without_keepalive(&user, &[PYTHON, &client], &run);
+}
+
 #[test]
 fn curl() {
     let user = User::new();
