@@ -42,6 +42,17 @@ impl Remedy {
         }
     }
 
+    /// What is lost comes first, then what will be; equal ones by their values.
+    fn rank(self) -> (u8, Option<(Duration, Duration, u32)>) {
+        let key = |values: KeepaliveValues| Some((values.idle, values.interval, values.count));
+        match self {
+            Self::SendAgain(values) => (0, key(values)),
+            Self::EnableKeepalive(values) => (1, key(values)),
+            Self::SendPayload => (2, None),
+            Self::CloseInProgram => (3, None),
+        }
+    }
+
     /// Whether what it does can be undone.
     #[must_use]
     pub fn can_be_undone(self) -> bool {
@@ -75,6 +86,8 @@ pub fn plan(snapshot: &Snapshot, diagnoses: &[Diagnosis]) -> Vec<Planned> {
             None => planned.push(Planned { remedy, connections: vec![index] }),
         }
     }
+    // The kernel lists sockets in any order: what is proposed first does not follow from that.
+    planned.sort_by_key(|planned| planned.remedy.rank());
     planned
 }
 
