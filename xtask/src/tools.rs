@@ -22,6 +22,8 @@ pub(crate) const IP: Tool = Tool { program: "ip", package: "iproute2", works_wit
 pub(crate) const SS: Tool = Tool { program: "ss", package: "iproute2", works_with: &[] };
 /// Rules that translate addresses.
 pub(crate) const NFT: Tool = Tool { program: "nft", package: "nftables", works_with: &[] };
+/// Load for a path of one connection.
+pub(crate) const IPERF: Tool = Tool { program: "iperf3", package: "iperf3", works_with: &[] };
 /// The entries of connection tracking.
 pub(crate) const CONNTRACK: Tool =
     Tool { program: "conntrack", package: "conntrack", works_with: &[] };

@@ -10,6 +10,7 @@ pub(crate) mod hold;
 mod lab;
 pub(crate) mod logs;
 mod measure;
+mod netns;
 mod network;
 mod remedy;
 mod rescue;
@@ -26,6 +27,8 @@ pub(crate) enum Bench {
     Lab,
     /// `stillopen rescue` against the plain way, and what `stillopen run` costs. Needs root.
     Remedy(remedy::Args),
+    /// Throughput through the path of `stillopen lab exec` against DNAT by nftables. Needs root.
+    Netns(netns::Args),
     /// `stillopen logs` on large logs against `wc -l` and DuckDB.
     Logs(logs::Args),
 }
@@ -35,6 +38,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Check(args) => check::run(args),
         Bench::Lab => lab::run(),
         Bench::Remedy(args) => remedy::run(args),
+        Bench::Netns(args) => netns::run(args),
         Bench::Logs(args) => logs::run(args),
     }
 }
