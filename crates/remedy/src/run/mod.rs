@@ -259,9 +259,9 @@ fn serve(control: &OwnedFd, values: KeepaliveValues, report: Option<Report>) -> 
     let keep = [Some(control.as_raw_fd()), report.is_some().then_some(libc::STDERR_FILENO)];
     let own = let_go(&keep).and_then(|()| Own::read());
     match own {
-        Ok(own) => {
+        Ok(mut own) => {
             handover::say_ready(control, Ok(()))?;
-            supervisor::live(control, &own, values, report)
+            supervisor::live(control, &mut own, values, report)
         }
         Err(errno) => handover::say_ready(control, Err(errno)),
     }

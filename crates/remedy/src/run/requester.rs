@@ -1,8 +1,8 @@
 //! Whether a socket of the supervisor's is what the caller would have got from the kernel.
 //!
 //! A socket has the network namespace, the user and the cgroup of who makes it, for ever: with those of the
-//! supervisor a caller could reach a network that it was taken out of. Nothing is remembered from one call to
-//! the next, as nothing tells of a change; a look costs some microseconds.
+//! supervisor a caller could reach a network that it was taken out of. What was read is never remembered, as
+//! nothing tells of a change; only the files of the last threads stay open, as to open them is half of a look.
 
 use std::{
     mem::MaybeUninit,
@@ -11,7 +11,7 @@ use std::{
 
 use rustix::{
     fs::{Mode, OFlags, openat, readlinkat_raw},
-    io::{self, Errno, pread, read},
+    io::{self, Errno, pread},
 };
 
 use super::counts::Why;
@@ -29,7 +29,19 @@ pub(super) struct Own {
     user: User,
     /// `/proc/self/cgroup`: somebody may move the supervisor along with the program.
     cgroup: Option<OwnedFd>,
+    recent: [Option<Files>; RECENT],
 }
+
+/// Of a thread. They are that thread's for ever: once it has ended they can't be read, also where another one has
+/// got its number.
+struct Files {
+    thread: u32,
+    status: OwnedFd,
+    cgroup: Option<OwnedFd>,
+}
+
+/// Of so many threads the files are kept open, by the last digits of their number.
+const RECENT: usize = 8;
 
 type Link = ([u8; NAMESPACE], usize);
 
@@ -55,37 +67,61 @@ impl Own {
             return Err(Errno::SRCH);
         }
         let namespace = namespace_of(&proc, own)?;
-        let user = user_of(&proc, own)?;
+        let user = user_in(&open(&proc, own, "status")?)?;
         let cgroup = match open(&proc, own, "cgroup") {
             Ok(cgroup) => Some(cgroup),
             // A kernel without cgroups.
             Err(Errno::NOENT) => None,
             Err(errno) => return Err(errno),
         };
-        Ok(Self { proc, namespace, user, cgroup })
+        Ok(Self { proc, namespace, user, cgroup, recent: Default::default() })
     }
 
     /// Why `thread` must be left alone, if so. It holds as long as the thread waits for its answer.
-    pub(super) fn differs_from(&self, thread: u32) -> Option<Why> {
+    pub(super) fn differs_from(&mut self, thread: u32) -> Option<Why> {
         match self.difference(thread) {
             Ok(difference) => difference,
             Err(_) => Some(Why::NotReadable),
         }
     }
 
-    fn difference(&self, thread: u32) -> io::Result<Option<Why>> {
+    fn difference(&mut self, thread: u32) -> io::Result<Option<Why>> {
         if namespace_of(&self.proc, thread)? != self.namespace {
             return Ok(Some(Why::Namespace));
         }
-        if user_of(&self.proc, thread)? != self.user {
-            return Ok(Some(Why::User));
-        }
-        let Some(own) = &self.cgroup else { return Ok(None) };
-        let theirs = open(&self.proc, thread, "cgroup")?;
+        let slot = thread as usize % RECENT;
+        let known = self.recent[slot].take().filter(|files| files.thread == thread);
+        let (files, user) = match known.map(|files| (user_in(&files.status), files)) {
+            Some((Ok(user), files)) => (files, user),
+            // It has ended, and its number is another one's.
+            Some((Err(_), _)) | None => {
+                let files = self.files_of(thread)?;
+                let user = user_in(&files.status)?;
+                (files, user)
+            }
+        };
+        let difference = if user == self.user {
+            let same = self.is_cgroup(files.cgroup.as_ref())?;
+            (!same).then_some(Why::Cgroup)
+        } else {
+            Some(Why::User)
+        };
+        self.recent[slot] = Some(files);
+        Ok(difference)
+    }
+
+    fn files_of(&self, thread: u32) -> io::Result<Files> {
+        let status = open(&self.proc, thread, "status")?;
+        let cgroup =
+            self.cgroup.is_some().then(|| open(&self.proc, thread, "cgroup")).transpose()?;
+        Ok(Files { thread, status, cgroup })
+    }
+
+    fn is_cgroup(&self, theirs: Option<&OwnedFd>) -> io::Result<bool> {
+        let Some((own, theirs)) = self.cgroup.as_ref().zip(theirs) else { return Ok(true) };
         let mut room = [[MaybeUninit::uninit(); TEXT]; 2];
         let [ours, others] = &mut room;
-        let same = pread(own, ours, 0)?.0 == read(theirs, others)?.0;
-        Ok((!same).then_some(Why::Cgroup))
+        Ok(pread(own, ours, 0)?.0 == pread(theirs, others, 0)?.0)
     }
 }
 
@@ -95,9 +131,9 @@ fn namespace_of(proc: impl AsFd, thread: u32) -> io::Result<Link> {
     Ok((link, length))
 }
 
-fn user_of(proc: impl AsFd, thread: u32) -> io::Result<User> {
+fn user_in(status: &OwnedFd) -> io::Result<User> {
     let mut text = [MaybeUninit::uninit(); TEXT];
-    let (text, _) = read(open(proc, thread, "status")?, &mut text)?;
+    let (text, _) = pread(status, &mut text, 0)?;
     let field = |name| fourth_number(text, name).ok_or(Errno::INVAL);
     Ok(User { user: field(b"\nUid:")?, group: field(b"\nGid:")? })
 }
@@ -154,8 +190,11 @@ mod tests {
 
     #[test]
     fn a_thread_of_this_process_differs_in_nothing() {
-        let own = Own::read().unwrap();
-        assert_eq!(own.differs_from(std::process::id()), None);
+        let mut own = Own::read().unwrap();
+        // The second time with the files that are open.
+        for _ in 0..2 {
+            assert_eq!(own.differs_from(std::process::id()), None);
+        }
         let thread = std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get());
         let gone = thread.join().unwrap().unsigned_abs();
         assert_eq!(own.differs_from(gone), Some(Why::NotReadable));

@@ -32,7 +32,7 @@ use crate::turn_on;
 /// The listener never came: nothing is under the filter.
 pub(super) fn live(
     control: &OwnedFd,
-    own: &Own,
+    own: &mut Own,
     values: KeepaliveValues,
     report: Option<Report>,
 ) -> io::Result<()> {
@@ -86,7 +86,7 @@ fn somebody_waits(listener: BorrowedFd<'_>) -> io::Result<bool> {
 fn answer(
     listener: &Listener<'_>,
     call: Call,
-    own: &Own,
+    own: &mut Own,
     values: KeepaliveValues,
     counts: &mut Counts,
 ) {

@@ -123,6 +123,7 @@ def supervisor():
 fn it_keeps_no_descriptor_of_the_sockets_that_it_made() {
     let script = "
 pid = supervisor()
+socket.socket()
 def count(): return len(os.listdir(f'/proc/{pid}/fd'))
 before = count()
 held = [socket.socket() for _ in range(200)]
