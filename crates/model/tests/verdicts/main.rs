@@ -440,10 +440,21 @@ fn a_plan_is_predicted_and_what_is_cut_is_to_be_sent_again() {
     let snapshot = snapshot(vec![asked(100), asked(1000), asked(899)], vec![limit(900)]);
     let planned = plan(&snapshot, &diagnose(&snapshot));
     assert_eq!(planned.len(), 2);
-    assert_eq!(planned[0].connections, [0, 2]);
-    assert_eq!((planned[1].remedy.name(), &planned[1].connections[..]), ("send_again", &[1][..]));
-    let mut predicted = predict(&snapshot, &planned[0]).unwrap();
+    assert_eq!((planned[0].remedy.name(), &planned[0].connections[..]), ("send_again", &[1][..]));
+    assert_eq!(planned[1].connections, [0, 2]);
+    let mut predicted = predict(&snapshot, &planned[1]).unwrap();
     assert!(predicted.all(|verdict| matches!(verdict, Verdict::Safe { .. })));
+}
+
+#[test]
+fn what_is_proposed_first_does_not_follow_from_the_order_of_the_sockets() {
+    let names = |quiet: [u64; 2]| {
+        let snapshot = self::snapshot(quiet.map(asked).to_vec(), vec![limit(900)]);
+        let planned = plan(&snapshot, &diagnose(&snapshot));
+        planned.iter().map(|planned| planned.remedy.name()).collect::<Vec<_>>()
+    };
+    assert_eq!(names([100, 1000]), ["send_again", "enable_keepalive"]);
+    assert_eq!(names([1000, 100]), names([100, 1000]));
 }
 
 mod properties {
