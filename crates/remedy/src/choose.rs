@@ -131,13 +131,17 @@ fn values(
     }
 }
 
-/// Whether a connection is to be ended: the path has forgotten it and no packet of this end brings it back,
-/// or its peer answers neither data nor probes.
+/// So many retransmission timeouts in a row take about a minute at the least: 0.2 s, doubled each time
+/// (`TCP_RTO_MIN`, `include/net/tcp.h`). Fewer are a path that is down for a moment.
+const GIVEN_UP_AFTER: u8 = 8;
+
+/// Whether a connection looks dead: the path has forgotten it and no packet of this end brings it back, or its peer
+/// answers neither probes nor, for about a minute, data. It is asked a last time before it is ended.
 #[must_use]
 pub fn is_dead(snapshot: &Snapshot, c: &Connection, diagnosis: &Diagnosis) -> bool {
     let limit = diagnosis.limit.and_then(|index| snapshot.limits.get(index as usize));
     let cut = matches!(diagnosis.verdict, Verdict::Cut { .. })
         && !limit.is_some_and(|limit| heals(c, limit));
-    let silent = [Finding::Unanswered, Finding::DeadPeer];
-    cut || silent.into_iter().any(|finding| diagnosis.findings.contains(finding))
+    let has = |finding| diagnosis.findings.contains(finding);
+    cut || has(Finding::Unanswered) || (has(Finding::DeadPeer) && c.retransmits >= GIVEN_UP_AFTER)
 }

@@ -2,19 +2,21 @@
 #![allow(clippy::disallowed_methods, reason = "the end is waited for in real time")]
 
 use std::{
+    io,
     net::{IpAddr, SocketAddr},
     os::fd::OwnedFd,
     thread::sleep,
     time::{Duration, Instant},
 };
 
-use rustix::net::netlink::SOCK_DIAG;
-use stillopen_collect::{NetlinkError, request_done};
+use rustix::{io::Errno, net::netlink::SOCK_DIAG};
+use stillopen_collect::{SocketOptions, request_done};
 use stillopen_model::KeepaliveValues;
 
 use crate::{
-    Refusal,
-    socket::{has_data_in_flight, has_ended, tcp_info},
+    Answer, Refusal, Stakes, ask,
+    options::put_back,
+    socket::{bound_device, has_data_in_flight, has_ended, tcp_info},
     turn_on,
 };
 
@@ -40,43 +42,66 @@ pub enum Closed {
     Probed,
 }
 
-/// Ends the connection between `local` and `peer` of the calling thread's network namespace. Where the caller
-/// may not have the kernel do it, `socket`, a descriptor of it, is given keepalive 1/1/3 and waited for.
+/// Asks [`BATCH`](crate::BATCH) sockets at most a last time, since nothing that is alive may be ended. `None`: it is as
+/// dead as it looked; [`Closed::Probed`]: the question has ended it.
+///
+/// # Errors
+/// They could not be asked.
+pub fn confirm(sockets: Vec<OwnedFd>) -> io::Result<Vec<Result<Option<Closed>, Refusal>>> {
+    let confirmed = |answer| match answer {
+        Answer::Reset => Ok(Some(Closed::Probed)),
+        // Data that is in flight asks by itself, and half of a connection has no keepalive of its own.
+        Answer::NoAnswer { .. }
+        | Answer::InFlight
+        | Answer::NotEstablished
+        | Answer::OwnKeepalive => Ok(None),
+        Answer::Answers { .. } => Err(Refusal::Alive),
+        Answer::Refused(refusal) => Err(Refusal::Unconfirmed(Box::new(refusal))),
+    };
+    Ok(ask(sockets, Stakes::Last)?.into_iter().map(confirmed).collect())
+}
+
+/// Ends the connection between `local` and `peer` of the calling thread's network namespace, which `socket` is a
+/// descriptor of. Where the caller may not have the kernel do it, it is given keepalive 1/1/3 and waited for; what
+/// does not end by that has its options back.
 ///
 /// # Errors
 /// It could be ended in neither way.
-pub fn close(
+pub fn end(
     local: SocketAddr,
     peer: SocketAddr,
     cookie: u64,
-    socket: Result<OwnedFd, Refusal>,
+    socket: &OwnedFd,
 ) -> Result<Closed, Refusal> {
-    let refused = match destroy(local, peer, cookie) {
-        Ok(()) => return Ok(Closed::Destroyed),
-        Err(refused) => refused,
-    };
-    let socket = socket.map_err(|_| Refusal::Kernel(refused.to_string()))?;
-    if has_data_in_flight(&socket).map_err(Refusal::Options)? {
+    let device = bound_device(socket).map_err(Refusal::Options)?;
+    match request_done(Some(SOCK_DIAG), SOCK_DESTROY, &request(local, peer, device, cookie)) {
+        Ok(()) => Ok(Closed::Destroyed),
+        Err(_) if has_ended(&tcp_info(socket).map_err(Refusal::Options)?) => Ok(Closed::Probed),
+        Err(refused) if refused.is_permission() => by_its_own_probes(socket),
+        Err(refused) => Err(Refusal::Kernel(refused.to_string())),
+    }
+}
+
+fn by_its_own_probes(socket: &OwnedFd) -> Result<Closed, Refusal> {
+    let failed = |errno: Errno| Refusal::Options(errno.into());
+    if has_data_in_flight(socket).map_err(Refusal::Options)? {
         return Err(Refusal::InFlight);
     }
-    turn_on(&socket, TIGHTEST).map_err(|errno| Refusal::Options(errno.into()))?;
+    let before = SocketOptions::read(socket).map_err(failed)?;
+    turn_on(socket, TIGHTEST).map_err(failed)?;
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(PATIENCE_S) {
-        if has_ended(&tcp_info(&socket).map_err(Refusal::Options)?) {
+        if has_ended(&tcp_info(socket).map_err(Refusal::Options)?) {
             return Ok(Closed::Probed);
         }
         sleep(LOOK);
     }
+    put_back(socket, before).map_err(failed)?;
     Err(Refusal::StillThere(PATIENCE_S))
 }
 
-/// Has the kernel abort exactly this socket (`tcp_abort`, `net/ipv4/tcp.c`).
-fn destroy(local: SocketAddr, peer: SocketAddr, cookie: u64) -> Result<(), NetlinkError> {
-    request_done(Some(SOCK_DIAG), SOCK_DESTROY, &request(local, peer, cookie))
-}
-
 /// `struct inet_diag_req_v2`: family, protocol, extensions, padding, states, ports, addresses, device, cookie.
-fn request(local: SocketAddr, peer: SocketAddr, cookie: u64) -> [u8; REQUEST] {
+fn request(local: SocketAddr, peer: SocketAddr, device: u32, cookie: u64) -> [u8; REQUEST] {
     const IPPROTO_TCP: u8 = 6;
     const EVERY_STATE: u32 = u32::MAX;
     let mut bytes = [0; REQUEST];
@@ -87,6 +112,7 @@ fn request(local: SocketAddr, peer: SocketAddr, cookie: u64) -> [u8; REQUEST] {
     bytes[10..12].copy_from_slice(&peer.port().to_be_bytes());
     address(local.ip(), &mut bytes[12..28]);
     address(peer.ip(), &mut bytes[28..44]);
+    bytes[44..48].copy_from_slice(&device.to_ne_bytes());
     // The cookie's lower half comes first (`sock_diag_check_cookie`, `net/core/sock_diag.c`).
     let (low, high) = (cookie & u64::from(u32::MAX), cookie >> 32);
     bytes[48..52].copy_from_slice(&u32::try_from(low).unwrap_or_default().to_ne_bytes());

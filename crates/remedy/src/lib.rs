@@ -13,9 +13,13 @@ mod close;
 #[cfg(unix)]
 mod keepalive;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod options;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod refusal;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod rescue;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod signals;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod socket;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
@@ -30,8 +34,8 @@ pub use keepalive::turn_on;
 
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 pub use {
-    ask::{Answer, BATCH, ask},
-    close::{Closed, close},
+    ask::{Answer, BATCH, Stakes, ask, batch_size},
+    close::{Closed, confirm, end},
     refusal::Refusal,
     rescue::Rescuer,
     undo::{SCHEMA as UNDO_SCHEMA, Undo, UndoError, UndoRow, Undone},

@@ -31,6 +31,32 @@ pub enum Refusal {
     /// It does not answer, and has a `TCP_USER_TIMEOUT`: the first probe that is lost would end it.
     #[error("three probes got no answer, and with its TCP_USER_TIMEOUT the next one would end it")]
     NoAnswer,
+    /// Its own keepalive is on, and one probe that is lost would end it.
+    #[error(
+        "its TCP_USER_TIMEOUT ends it at the first probe that is lost, and its keepalive is on already: \
+         that is for its program to change"
+    )]
+    UserTimeout,
+    /// Probes are outstanding, as many as the new count would allow in all.
+    #[error(
+        "{0} probes in a row have got no answer: keepalive with that count would end it at once"
+    )]
+    Outstanding(u8),
+    /// Another run has its options in hand.
+    #[error(
+        "its keepalive is 1/32767/127: another `stillopen ask` is at work on it, or was killed together \
+         with its second process"
+    )]
+    BeingAsked,
+    /// Keepalive of an MPTCP connection is its program's to set.
+    #[error("it is part of an MPTCP connection, which can't be had from outside")]
+    Mptcp,
+    /// It was to be ended, and is alive.
+    #[error("it ANSWERS a probe, so it is alive and was left alone: is that limit on its path?")]
+    Alive,
+    /// It was to be ended, and whether it is dead can't be confirmed.
+    #[error("whether it is dead can't be confirmed: {0}")]
+    Unconfirmed(Box<Refusal>),
     /// It was reset while it was asked.
     #[error("a probe drew a reset, which ended it: the path had forgotten it")]
     Reset,

@@ -1,10 +1,9 @@
 //! Keepalive for a connection of another process that is open right now.
 
-use rustix::net::sockopt;
 use stillopen_collect::{Handle, Holder, SocketOptions};
-use stillopen_model::{Keepalive, KeepaliveValues, Millis};
+use stillopen_model::{Keepalive, KeepaliveValues};
 
-use crate::{Answer, Refusal, ask, turn_on};
+use crate::{Answer, Refusal, Stakes, ask, ask::is_being_asked, socket::tcp_info, turn_on};
 
 /// Arms sockets of one process after another; the process that was asked last stays at hand.
 #[derive(Debug, Default)]
@@ -27,13 +26,21 @@ impl Rescuer {
     ) -> Result<SocketOptions, Refusal> {
         let socket = self.socket(handle)?;
         let failed = |errno: rustix::io::Errno| Refusal::Options(errno.into());
-        let user_timeout = sockopt::tcp_user_timeout(&socket).map_err(failed)?;
-        if user_timeout > 0 {
+        let before = SocketOptions::read(&socket).map_err(failed)?;
+        if is_being_asked(&before) {
+            return Err(Refusal::BeingAsked);
+        }
+        let outstanding = tcp_info(&socket).map_err(Refusal::Options)?.probes;
+        if u32::from(outstanding) >= values.count {
+            return Err(Refusal::Outstanding(outstanding));
+        }
+        if !before.user_timeout.get().is_zero() {
             let copy = socket.try_clone().map_err(Refusal::Options)?;
-            match ask(vec![copy]).map_err(Refusal::Options)?.pop() {
-                Some(Answer::NoAnswer) => return Err(Refusal::NoAnswer),
+            match ask(vec![copy], Stakes::Harmless).map_err(Refusal::Options)?.pop() {
+                Some(Answer::NoAnswer { .. }) => return Err(Refusal::NoAnswer),
                 Some(Answer::Reset) => return Err(Refusal::Reset),
                 Some(Answer::Refused(refusal)) => return Err(refusal),
+                Some(Answer::OwnKeepalive) => return Err(Refusal::UserTimeout),
                 // With data in flight the option is at work already, and keepalive is not.
                 Some(Answer::Answers { .. } | Answer::InFlight | Answer::NotEstablished) | None => {
                 }
@@ -42,7 +49,7 @@ impl Rescuer {
         turn_on(&socket, values).map_err(failed)?;
         // Each was accepted, so there is no need to ask for them again.
         let keepalive = Keepalive::On(values.times());
-        Ok(SocketOptions { keepalive, user_timeout: Millis::new(user_timeout) })
+        Ok(SocketOptions { keepalive, ..before })
     }
 
     /// A descriptor of this process for a socket of another one.
@@ -56,6 +63,10 @@ impl Rescuer {
         }
         let Some((_, holder)) = &mut self.0 else { return Err(Refusal::NoOwner) };
         let socket = holder.duplicate(fd, cookie).map_err(|errno| Refusal::of(pid, errno))?;
-        socket.ok_or(Refusal::Gone { pid })
+        match socket {
+            Some(socket) => Ok(socket),
+            None if holder.is_mptcp(fd) => Err(Refusal::Mptcp),
+            None => Err(Refusal::Gone { pid }),
+        }
     }
 }

@@ -50,6 +50,27 @@ pub(crate) fn has_data_in_flight(socket: impl AsFd) -> io::Result<bool> {
     if result == 0 { Ok(bytes > 0) } else { Err(io::Error::last_os_error()) }
 }
 
+/// The device that a socket is bound to, by its program or by a link-local address; 0: none
+/// (`SO_BINDTOIFINDEX`, Linux 5.0).
+///
+/// # Errors
+/// It is no socket.
+pub(crate) fn bound_device(socket: impl AsFd) -> io::Result<u32> {
+    let mut device: libc::c_int = 0;
+    let mut length = libc::socklen_t::try_from(size_of_val(&device)).unwrap_or_default();
+    // SAFETY: the kernel writes at most `length` bytes into `device`, and how many into `length`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_BINDTOIFINDEX,
+            (&raw mut device).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 { Ok(device.try_into().unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Whether the connection has ended: reset, timed out, or destroyed.
 pub(crate) fn has_ended(info: &TcpInfo) -> bool {
     info.state == CLOSE

@@ -2,12 +2,10 @@
 
 use std::{fs, io, net::SocketAddr};
 
-use rustix::{io::Errno, net::sockopt};
 use serde::{Deserialize, Serialize};
 use stillopen_collect::{Handle, Holder, SocketOptions};
-use stillopen_model::{Keepalive, KeepaliveTimes};
 
-use crate::Refusal;
+use crate::{Refusal, options::put_back};
 
 /// The only format that this version reads and writes.
 pub const SCHEMA: &str = "stillopen.undo/1";
@@ -111,29 +109,6 @@ impl UndoRow {
             },
         }
     }
-}
-
-/// Sets a socket's options as they were. Keepalive is off meanwhile: a `TCP_KEEPIDLE` that has passed already
-/// would send a probe. It allocates nothing: it runs after fork(2), too.
-pub(crate) fn put_back(socket: impl std::os::fd::AsFd, before: SocketOptions) -> Result<(), Errno> {
-    let (on, times) = match before.keepalive {
-        Keepalive::On(times) => (true, times),
-        Keepalive::Off(times) => (false, times),
-        Keepalive::Unknown => (false, KeepaliveTimes::default()),
-    };
-    sockopt::set_socket_keepalive(&socket, false)?;
-    if let Some(idle) = times.idle {
-        sockopt::set_tcp_keepidle(&socket, idle.get())?;
-    }
-    if let Some(interval) = times.interval {
-        sockopt::set_tcp_keepintvl(&socket, interval.get())?;
-    }
-    if let Some(count) = times.count {
-        sockopt::set_tcp_keepcnt(&socket, count)?;
-    }
-    let millis = before.user_timeout.get().as_millis();
-    sockopt::set_tcp_user_timeout(&socket, u32::try_from(millis).unwrap_or(u32::MAX))?;
-    if on { sockopt::set_socket_keepalive(&socket, true) } else { Ok(()) }
 }
 
 fn boot_id() -> Result<String, UndoError> {

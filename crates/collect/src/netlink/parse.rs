@@ -56,7 +56,8 @@ pub enum NetlinkError {
 
 impl NetlinkError {
     /// Whether the kernel said that the caller may not.
-    pub(crate) fn is_permission(&self) -> bool {
+    #[must_use]
+    pub fn is_permission(&self) -> bool {
         let (Self::Io { cause, .. } | Self::Refused { cause }) = self else { return false };
         cause.kind() == io::ErrorKind::PermissionDenied
     }

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::{
     io::{self, Errno},
-    net::sockopt,
+    net::{ipproto, sockopt},
     process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open},
 };
 use stillopen_model::{Keepalive, KeepaliveTimes, Millis};
@@ -89,6 +89,18 @@ impl Holder {
     /// Those of `pidfd_open(2)` and `pidfd_getfd(2)`: `EPERM` where ptrace(2) would not be permitted, `ESRCH` and
     /// `EBADF` where process or descriptor are gone, `ENOSYS` before Linux 5.6.
     pub fn duplicate(&mut self, fd: u32, cookie: u64) -> io::Result<Option<OwnedFd>> {
+        let socket = self.copy(fd)?;
+        // The number may have been given to another socket since the list was read.
+        Ok((sockopt::socket_cookie(&socket)? == cookie).then_some(socket))
+    }
+
+    /// Whether `fd` is an MPTCP socket: its subflows have other cookies.
+    pub fn is_mptcp(&mut self, fd: u32) -> bool {
+        let protocol = self.copy(fd).and_then(|socket| sockopt::socket_protocol(&socket));
+        protocol == Ok(Some(ipproto::MPTCP))
+    }
+
+    fn copy(&mut self, fd: u32) -> io::Result<OwnedFd> {
         let pidfd = if let Some(pidfd) = &self.pidfd {
             pidfd
         } else {
@@ -97,8 +109,6 @@ impl Holder {
             self.pidfd.insert(pidfd)
         };
         let fd = i32::try_from(fd).map_err(|_| Errno::BADF)?;
-        let socket = pidfd_getfd(pidfd, fd, PidfdGetfdFlags::empty())?;
-        // The number may have been given to another socket since the list was read.
-        Ok((sockopt::socket_cookie(&socket)? == cookie).then_some(socket))
+        pidfd_getfd(pidfd, fd, PidfdGetfdFlags::empty())
     }
 }

@@ -39,6 +39,8 @@ pub use counts::{Counts, Why};
 use handover::Inherited;
 use requester::Own;
 
+use crate::signals;
+
 /// What the supervisor writes to standard error once everybody has ended.
 pub type Report = Box<dyn FnOnce(&Counts) -> String>;
 
@@ -217,7 +219,7 @@ impl Supervisor {
         values: KeepaliveValues,
         report: Option<Report>,
     ) -> io::Result<Self> {
-        let mask = block_signals();
+        let mask = signals::block_all();
         // SAFETY: without flags it copies this process, whose only thread this is, so that the child may do what this
         // process may. The lowest byte is the signal of its end: none.
         let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
@@ -227,7 +229,7 @@ impl Supervisor {
             unsafe { libc::_exit(status) };
         }
         let error = std::io::Error::last_os_error();
-        restore_signals(&mask);
+        signals::restore(&mask);
         match libc::pid_t::try_from(pid) {
             Ok(pid @ 1..) => Ok(Self(Some(pid))),
             _ => Err(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN)),
@@ -285,23 +287,6 @@ fn let_go(keep: &[Option<RawFd>]) -> io::Result<()> {
         let _ = null.into_raw_fd();
     }
     Ok(())
-}
-
-/// Blocks all signals, and gives what was blocked before.
-fn block_signals() -> libc::sigset_t {
-    let mut old = std::mem::MaybeUninit::uninit();
-    // SAFETY: both sets are written by the calls before they are read; a null pointer is not written to.
-    unsafe {
-        let mut all = std::mem::MaybeUninit::uninit();
-        libc::sigfillset(all.as_mut_ptr());
-        libc::sigprocmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
-        old.assume_init()
-    }
-}
-
-fn restore_signals(mask: &libc::sigset_t) {
-    // SAFETY: the set is valid, and where the old one is not wanted a null pointer is allowed.
-    unsafe { libc::sigprocmask(libc::SIG_SETMASK, mask, ptr::null_mut()) };
 }
 
 /// The soft limit of open files is the hard one, until this is dropped.

@@ -10,15 +10,15 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use stillopen_collect::{Collected, Handle};
 use stillopen_model::{Finding, diagnose, human};
-use stillopen_remedy::{Answer, BATCH, Refusal, Rescuer, ask};
+use stillopen_remedy::{Answer, Refusal, Rescuer, Stakes, ask, batch_size};
 
 use super::{
     host::{self, Look},
-    rescue::{Place, print},
+    rescue::{Place, json_text},
 };
 use crate::{
     cli::rescue::AskArgs,
-    clock,
+    clock, output,
     paste::Options,
     report::{
         last_line,
@@ -46,26 +46,29 @@ pub(crate) fn run(args: &AskArgs) -> Result<ExitCode> {
     let collected = host::read(&look)?;
     let mut rows = asked_for(args, &collected);
     if !args.json {
-        writeln!(io::stderr(), "{WARNING}")?;
+        // Standard error may be closed; the answers are what was asked for.
+        let _ = writeln!(io::stderr(), "{WARNING}");
     }
     if args.apply {
         ask_all(&mut rows)?;
     }
-    let mut stdout = io::stdout().lock();
-    if args.json {
-        let snapshot = &collected.snapshot;
-        let connections = rows.iter().map(|row| json(&collected, row)).collect();
-        let (taken_at, applied) = (&snapshot.taken_at, args.apply);
-        let gaps = &snapshot.gaps;
-        print(&Document { schema: SCHEMA, taken_at, applied, connections, gaps }, &mut stdout)?;
-    } else {
-        stdout.write_all(text(args, &collected, &rows).as_bytes())?;
-    }
-    stdout.flush()?;
     let fails = |row: &Row| {
-        matches!(row.answer, Some(Answer::NoAnswer | Answer::Reset | Answer::Refused(_)))
+        matches!(row.answer, Some(Answer::NoAnswer { .. } | Answer::Reset | Answer::Refused(_)))
     };
-    Ok(ExitCode::from(u8::from(rows.iter().any(fails))))
+    let status = ExitCode::from(u8::from(rows.iter().any(fails)));
+    let text = if args.json {
+        let snapshot = &collected.snapshot;
+        json_text(&Document {
+            schema: SCHEMA,
+            taken_at: &snapshot.taken_at,
+            applied: args.apply,
+            connections: rows.iter().map(|row| json(&collected, row)).collect(),
+            gaps: &snapshot.gaps,
+        })?
+    } else {
+        text(args, &collected, &rows)
+    };
+    output::said(output::say(&text), status)
 }
 
 fn asked_for(args: &AskArgs, collected: &Collected) -> Vec<Row> {
@@ -83,7 +86,7 @@ fn asked_for(args: &AskArgs, collected: &Collected) -> Vec<Row> {
 fn ask_all(rows: &mut [Row]) -> Result<()> {
     let mut rescuer = Rescuer::default();
     let bar = clock::bar(rows.len(), "Asking");
-    for batch in rows.chunks_mut(BATCH) {
+    for batch in rows.chunks_mut(batch_size()) {
         let mut sockets: Vec<OwnedFd> = Vec::new();
         let mut asked = Vec::new();
         for row in batch.iter_mut() {
@@ -100,7 +103,8 @@ fn ask_all(rows: &mut [Row]) -> Result<()> {
             }
         }
         let n = asked.len();
-        let answers = ask(sockets).context("ask connections with a keepalive probe")?;
+        let answers =
+            ask(sockets, Stakes::Harmless).context("ask connections with a keepalive probe")?;
         for (row, answer) in asked.into_iter().zip(answers) {
             row.answer = Some(answer);
         }
@@ -133,7 +137,7 @@ fn json<'a>(collected: &'a Collected, row: &Row) -> AskedRow<'a> {
     let snapshot = &collected.snapshot;
     let c = &snapshot.connections[row.index];
     let probes = match row.answer {
-        Some(Answer::Answers { probes }) => Some(probes),
+        Some(Answer::Answers { probes } | Answer::NoAnswer { probes }) => Some(probes),
         _ => None,
     };
     let error = match &row.answer {
@@ -152,10 +156,11 @@ fn json<'a>(collected: &'a Collected, row: &Row) -> AskedRow<'a> {
 fn name(answer: &Answer) -> &'static str {
     match answer {
         Answer::Answers { .. } => "answers",
-        Answer::NoAnswer => "no_answer",
+        Answer::NoAnswer { .. } => "no_answer",
         Answer::Reset => "reset",
         Answer::InFlight => "in_flight",
         Answer::NotEstablished => "not_established",
+        Answer::OwnKeepalive => "own_keepalive",
         Answer::Refused(_) => "refused",
     }
 }
@@ -165,10 +170,12 @@ fn cell(answer: Option<&Answer>) -> String {
         None => "not asked".into(),
         Some(Answer::Answers { probes: 0 }) => "answers: a packet came just now".into(),
         Some(Answer::Answers { probes: 1 }) => "answers".into(),
-        Some(Answer::Answers { probes }) => format!("answers, probe {probes} of 3"),
-        Some(Answer::NoAnswer) => "NO ANSWER to 3 probes".into(),
+        Some(Answer::Answers { probes }) => format!("answers, to probe {probes}"),
+        Some(Answer::NoAnswer { probes: 1 }) => "NO ANSWER to 1 probe".into(),
+        Some(Answer::NoAnswer { probes }) => format!("NO ANSWER to {probes} probes"),
         Some(Answer::Reset) => "RESET: it has ended".into(),
         Some(Answer::InFlight) => "left alone: data in flight".into(),
+        Some(Answer::OwnKeepalive) => "left alone: its keepalive asks".into(),
         Some(Answer::NotEstablished) => "left alone: not established".into(),
         Some(Answer::Refused(_)) => "REFUSED".into(),
     }

@@ -333,14 +333,7 @@ fn unknown(c: &Connection, missing: Missing, quiet: &str, time: &str) -> String 
                  probes of the peer, which leave no stamp here"
             )
         }
-        Missing::PeerAnswer if c.counters.is_some_and(|n| n.unacked > 0) => format!(
-            "data is unacknowledged after {} timeouts in a row: this is not an idle cut",
-            c.retransmits
-        ),
-        Missing::PeerAnswer => {
-            let probes = plural(c.probes_unanswered.into(), "probe");
-            format!("{probes} in a row got no answer")
-        }
+        Missing::PeerAnswer => unanswered(c),
         Missing::HalfClosedTimeout => {
             "one end has closed, and what the limit is then is not known".into()
         }
@@ -359,6 +352,17 @@ fn unknown(c: &Connection, missing: Missing, quiet: &str, time: &str) -> String 
              flushed, or it takes another way"
         ),
     }
+}
+
+/// That the peer answers neither data nor probes.
+pub(crate) fn unanswered(c: &Connection) -> String {
+    if c.counters.is_some_and(|n| n.unacked > 0) {
+        return format!(
+            "data is unacknowledged after {} timeouts in a row: this is not an idle cut",
+            c.retransmits
+        );
+    }
+    format!("{} in a row got no answer", plural(c.probes_unanswered.into(), "probe"))
 }
 
 /// `4,812`

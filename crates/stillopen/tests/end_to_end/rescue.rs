@@ -148,10 +148,7 @@ fn a_cut_connection_is_not_armed_and_what_a_probe_would_meet_is_said() {
     let mut connection = scene.connect(Family::V4);
     connection.ask();
     let before = options(&connection.client);
-    wait_until("it is cut", PATIENCE, || {
-        let (report, _) = scene.check_client(&["--limit", "1s"]).look();
-        (report.row(&connection).verdict == "cut").then_some(())
-    });
+    wait_until_cut(&scene, &connection);
     let said = rescue(&scene, &["--limit", "1s", "--peer", "0.0.0.0/0", "--apply"]).run();
     assert_eq!(said.status, 0, "{said:#?}");
     assert!(said.stdout.contains("it is cut, and what a probe"), "{}", said.stdout);
@@ -200,24 +197,32 @@ fn with_a_user_timeout_and_no_answer_it_is_left_as_it_was() {
     assert_eq!(options(&connection.client), before);
 }
 
+/// The filter that names the server of this family alone.
+fn server_of(scene: &Scene, family: Family) -> String {
+    scene.server.address(family).to_string()
+}
+
+fn wait_until_cut(scene: &Scene, connection: &Connection) {
+    wait_until("it is cut", PATIENCE, || {
+        let (report, _) = scene.check_client(&["--limit", "1s"]).look();
+        (report.row(connection).verdict == "cut").then_some(())
+    });
+}
+
 #[test]
 fn close_dead_ends_the_wait_of_a_client_that_is_cut() {
     let scene = Scene::new();
-    for family in FAMILIES {
-        let mut connection = scene.connect(family);
+    let mut connections = FAMILIES.map(|family| (family, scene.connect(family)));
+    for (_, connection) in &mut connections {
         connection.ask();
-        wait_until("it is cut", PATIENCE, || {
-            let (report, _) = scene.check_client(&["--limit", "1s"]).look();
-            (report.row(&connection).verdict == "cut").then_some(())
-        });
-        let network = format!("{}/64", scene.server.address(Family::V6));
-        let named = match family {
-            Family::V4 => "0.0.0.0/0",
-            Family::V6 => network.as_str(),
-        };
-        let args = ["--close-dead", "--limit", "1s", "--peer", named];
+    }
+    scene.client.lose_way_to(&scene.server);
+    for (family, connection) in &connections {
+        wait_until_cut(&scene, connection);
+        let server = server_of(&scene, *family);
+        let args = ["--close-dead", "--limit", "1s", "--peer", &server];
         let said = rescue(&scene, &args).run();
-        assert!(said.stdout.contains("1 connection would be ended"), "{said:#?}");
+        assert!(said.stdout.contains("1 connection would be asked a last time"), "{said:#?}");
         let error = thread::scope(|scope| {
             let waits = scope.spawn(|| (&connection.client).read(&mut [0; 1]));
             let said = rescue(&scene, &args).args(&["--apply"]).run();
@@ -227,6 +232,89 @@ fn close_dead_ends_the_wait_of_a_client_that_is_cut() {
         });
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionAborted, "{error}");
     }
+}
+
+/// The limit that was named is not on the path.
+#[test]
+fn close_dead_spares_what_answers() {
+    let scene = Scene::new();
+    let mut connection = scene.connect(Family::V4);
+    connection.ask();
+    let before = options(&connection.client);
+    wait_until_cut(&scene, &connection);
+    let said = rescue(&scene, &["--close-dead", "--limit", "1s", "--apply"]).run();
+    assert_eq!(said.status, 1, "{said:#?}");
+    assert!(said.stdout.contains("Ended 0 of 1.") && said.stdout.contains("ANSWERS"), "{said:#?}");
+    assert_eq!(options(&connection.client), before);
+    connection.answer();
+}
+
+/// Two retransmissions are a path that is down for a moment.
+#[test]
+fn close_dead_does_not_call_data_in_flight_dead_at_once() {
+    let scene = Scene::new();
+    let mut connection = scene.connect(Family::V4);
+    connection.ask();
+    scene.client.lose_way_to(&scene.server);
+    std::io::Write::write_all(&mut connection.client, b"more").expect("it is queued");
+    wait_until("check calls the peer dead", PATIENCE, || {
+        let (report, _) = scene.check_client(&[]).look();
+        report.row(&connection).findings.iter().any(|it| it == "dead_peer").then_some(())
+    });
+    let said = rescue(&scene, &["--close-dead", "--apply"]).run();
+    assert!(said.stdout.contains("No dead connection was found"), "{said:#?}");
+    assert_eq!(sockopt::socket_error(&connection.client), Ok(Ok(())));
+}
+
+#[test]
+fn a_closed_pipe_does_not_keep_what_was_asked_for_from_being_done() {
+    let scene = Scene::new();
+    let mut connection = scene.connect(Family::V4);
+    connection.ask();
+    let before = options(&connection.client);
+    let (reader, writer) = rustix::pipe::pipe().expect("make a pipe");
+    drop(reader);
+    let args = ["--at-risk", "--limit", "900s", "--apply"];
+    let status = rescue(&scene, &args).command().stdout(writer).status();
+    assert_eq!(status.expect("start stillopen").code(), Some(0));
+    assert_ne!(options(&connection.client), before);
+}
+
+#[test]
+fn an_undo_file_is_not_replaced() {
+    let scene = Scene::new();
+    let mut connection = scene.connect(Family::V4);
+    connection.ask();
+    let args = ["--at-risk", "--limit", "900s", "--apply", "--save-undo", "undo.json"];
+    assert_eq!(rescue(&scene, &args).run().status, 0);
+    let kept = fs::read_to_string(scene.path("undo.json")).expect("it was written");
+    // Nothing is at risk now: nothing to keep.
+    assert_eq!(rescue(&scene, &args).run().status, 0);
+    let tighter = ["--peer", "0.0.0.0/0", "--keepalive", "30/30/3"];
+    set_values(&connection.client, Values(500, 30, 3));
+    let said = rescue(&scene, &[&tighter[..], &args[3..]].concat()).run();
+    assert_eq!(said.status, 2, "{said:#?}");
+    assert!(said.stderr.contains("undo.json is there already"), "{said:#?}");
+    assert_eq!(fs::read_to_string(scene.path("undo.json")).expect("it is there"), kept);
+}
+
+#[test]
+fn undo_finds_a_socket_that_another_process_holds_by_now() {
+    let scene = Scene::new();
+    let mut connection = scene.connect(Family::V4);
+    connection.ask();
+    let before = options(&connection.client);
+    let first = Holder::of_root(connection.client.try_clone().expect("a second descriptor"));
+    let Connection { client, server: _server } = connection;
+    let args = ["--at-risk", "--limit", "900s", "--apply", "--save-undo", "undo.json"];
+    assert_eq!(rescue(&scene, &args).run().status, 0);
+    // Whoever of the two was recorded: now it is held by the other one alone, or under another number.
+    drop(first);
+    let moved = rustix::io::fcntl_dupfd_cloexec(&client, 900).expect("another number");
+    drop(client);
+    let said = scene.program(&["rescue", "--undo", "undo.json", "--apply"]).run();
+    assert_eq!(said.status, 0, "{said:#?}");
+    assert_eq!(options(&std::net::TcpStream::from(moved)), before);
 }
 
 #[test]
@@ -300,7 +388,6 @@ fn bad_input_is_an_error_that_says_what_would_be_right() {
         (&["rescue", "--at-risk", "--keepalive", "0/1/1"], "idle/interval/count"),
         (&["rescue", "--at-risk", "--save-undo", "x"], "--apply"),
         (&["rescue", "--close-dead", "--keepalive", "1/1/1"], "--close-dead"),
-        (&["rescue", "--at-risk", "--apply", "--save-undo", "/nowhere/x"], "nothing was changed"),
         (&["ask"], "--pid"),
     ];
     for (args, word) in all {
@@ -308,4 +395,12 @@ fn bad_input_is_an_error_that_says_what_would_be_right() {
         assert_eq!(outcome.status, 2, "{args:?}: {outcome:#?}");
         assert!(outcome.stderr.contains(word), "{args:?}: {outcome:#?}");
     }
+    let mut connection = scene.connect(Family::V4);
+    connection.ask();
+    let before = options(&connection.client);
+    let args = ["--at-risk", "--limit", "900s", "--apply", "--save-undo", "/nowhere/x"];
+    let outcome = rescue(&scene, &args).run();
+    assert_eq!(outcome.status, 2, "{outcome:#?}");
+    assert!(outcome.stderr.contains("nothing was changed"), "{outcome:#?}");
+    assert_eq!(options(&connection.client), before);
 }

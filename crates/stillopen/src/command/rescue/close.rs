@@ -1,24 +1,22 @@
 //! `rescue --close-dead`: each connection is named first, then ended.
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::{os::fd::OwnedFd, process::ExitCode};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Serialize;
 use stillopen_collect::{Collected, Handle};
-use stillopen_model::{Diagnosis, Verdict};
-use stillopen_remedy::{Closed, Refusal, Rescuer, close, is_dead};
+use stillopen_model::{Connection, Diagnosis, Snapshot, Verdict};
+use stillopen_remedy::{Closed, Refusal, Rescuer, batch_size, confirm, end, is_dead};
 
 use super::{
     asked_for,
-    json::{Document, Place, SCHEMA, print},
+    json::{Document, Place, SCHEMA, json_text},
     repeated,
     text::{ROWS_SHOWN, probe_meets},
 };
 use crate::{
     cli::rescue::RescueArgs,
+    clock, output,
     report::{last_line, table::wrap, words},
 };
 
@@ -51,49 +49,83 @@ pub(super) fn run(
         .filter(|(index, d)| is_dead(snapshot, &snapshot.connections[*index as usize], d))
         .map(|(index, _)| Dead { index, handle: collected.handle(index as usize), done: None })
         .collect();
-    let mut stdout = io::stdout().lock();
+    let mut said = Ok(());
     if !args.json {
-        stdout.write_all(named(args, collected, diagnoses, &dead).as_bytes())?;
-        stdout.flush()?;
+        said = output::say(&named(args, collected, diagnoses, &dead));
     }
     if args.apply {
-        end(collected, &mut dead);
+        // Who named them may be gone by now; what was asked for is done all the same.
+        end_all(collected, &mut dead)?;
     }
     if args.json {
-        print(
-            &Document {
-                schema: SCHEMA,
-                taken_at: &snapshot.taken_at,
-                action: "close",
-                applied: args.apply,
-                connections: dead.iter().map(|one| row(collected, diagnoses, one)).collect(),
-                gaps: &snapshot.gaps,
-            },
-            &mut stdout,
-        )?;
+        let document = Document {
+            schema: SCHEMA,
+            taken_at: &snapshot.taken_at,
+            action: "close",
+            applied: args.apply,
+            connections: dead.iter().map(|one| row(collected, diagnoses, one)).collect(),
+            gaps: &snapshot.gaps,
+        };
+        said = output::say(&json_text(&document)?);
     } else if args.apply && !dead.is_empty() {
-        stdout.write_all(outcome(collected, &dead).as_bytes())?;
+        said = said.and_then(|()| output::say(&outcome(collected, &dead)));
     }
-    stdout.flush()?;
     let refused = dead.iter().any(|one| matches!(one.done, Some(Err(_))));
-    Ok(ExitCode::from(u8::from(refused)))
+    output::said(said, ExitCode::from(u8::from(refused)))
 }
 
-fn end(collected: &Collected, dead: &mut [Dead]) {
+/// Asks each a last time, and ends those that are silent.
+fn end_all(collected: &Collected, dead: &mut [Dead]) -> Result<()> {
     let mut rescuer = Rescuer::default();
-    for one in dead {
-        let index = one.index as usize;
-        let c = &collected.snapshot.connections[index];
-        let socket = match one.handle {
-            Some(handle) => rescuer.socket(handle),
-            None => Err(Refusal::NoOwner),
-        };
-        let cookie = collected.cookie(index).unwrap_or_default();
-        let ended = collected.in_namespace(c.netns, || close(c.local, c.peer, cookie, socket));
-        one.done = Some(match ended {
-            Ok(ended) => ended,
-            Err(cause) => Err(Refusal::Kernel(cause.to_string())),
-        });
+    let bar = clock::bar(dead.len(), "Ending");
+    for batch in dead.chunks_mut(batch_size() / 2) {
+        let mut doomed: Vec<(&mut Dead, OwnedFd)> = Vec::new();
+        let mut copies = Vec::new();
+        for one in batch {
+            let socket = match one.handle {
+                Some(handle) => rescuer.socket(handle),
+                None => Err(Refusal::NoOwner),
+            };
+            let two = socket.and_then(|socket| {
+                let copy = socket.try_clone().map_err(Refusal::Options)?;
+                Ok((socket, copy))
+            });
+            match two {
+                Ok((socket, copy)) => {
+                    copies.push(copy);
+                    doomed.push((one, socket));
+                }
+                Err(refusal) => {
+                    one.done = Some(Err(Refusal::Unconfirmed(Box::new(refusal))));
+                }
+            }
+        }
+        let confirmed = confirm(copies).context("ask connections a last time")?;
+        for ((one, socket), confirmed) in doomed.into_iter().zip(confirmed) {
+            bar.inc(1);
+            one.done = Some(match confirmed {
+                Ok(Some(closed)) => Ok(closed),
+                Ok(None) => end_one(collected, one.index, &socket),
+                Err(refusal) => Err(refusal),
+            });
+        }
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+fn end_one(collected: &Collected, index: u32, socket: &OwnedFd) -> Result<Closed, Refusal> {
+    let c = &collected.snapshot.connections[index as usize];
+    let cookie = collected.cookie(index as usize).unwrap_or_default();
+    let ended = collected.in_namespace(c.netns, || end(c.local, c.peer, cookie, socket));
+    ended.unwrap_or_else(|cause| Err(Refusal::Kernel(cause.to_string())))
+}
+
+/// How it is known.
+fn because(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> String {
+    match d.verdict {
+        Verdict::Cut { .. } => words::because(snapshot, c, d),
+        _ => words::unanswered(c),
     }
 }
 
@@ -110,7 +142,7 @@ fn row<'a>(collected: &'a Collected, diagnoses: &[Diagnosis], one: &Dead) -> Dea
     DeadRow {
         place: Place::of(snapshot, c, one.handle),
         verdict: d.verdict.name(),
-        because: words::because(snapshot, c, d),
+        because: because(snapshot, c, d),
         done: how.is_some(),
         how,
         error,
@@ -129,8 +161,8 @@ fn named(
     let headline = match (dead.len(), args.apply) {
         (0, _) => "No dead connection was found; nothing was changed.".to_owned(),
         (_, false) => format!(
-            "{n} would be ended, which cannot be undone: each program gets an error at once and may \
-             send its request again. Nothing was changed."
+            "{n} would be asked a last time and, without an answer, ended, which cannot be undone: its program \
+             gets an error at once and may send its request again. Nothing was changed."
         ),
         (_, true) => format!("Ending {n}; this cannot be undone:"),
     };
@@ -143,7 +175,7 @@ fn named(
             _ => String::new(),
         };
         let who = words::who(snapshot, c);
-        let because = words::because(snapshot, c, d);
+        let because = because(snapshot, c, d);
         let line = format!("  {who}, port {} -> {}: {because}{meets}.", c.local.port(), c.peer);
         out.push_str(&wrap(&line, 4));
     }

@@ -1,6 +1,6 @@
 //! The JSON output, schema `stillopen.rescue/1`: documented in `docs/json.md`.
 
-use std::{io, net::SocketAddr};
+use std::net::SocketAddr;
 
 use serde::Serialize;
 use stillopen_collect::{Handle, SocketOptions};
@@ -77,19 +77,16 @@ impl From<SocketOptions> for Options {
     }
 }
 
-pub(super) fn write(rescue: &Rescue<'_>, to: impl io::Write) -> anyhow::Result<()> {
+pub(super) fn text(rescue: &Rescue<'_>) -> anyhow::Result<String> {
     let snapshot = &rescue.collected.snapshot;
-    print(
-        &Document {
-            schema: SCHEMA,
-            taken_at: &snapshot.taken_at,
-            action: "keepalive",
-            applied: rescue.args.apply,
-            connections: rescue.rows.iter().map(|row| armed(rescue, row)).collect(),
-            gaps: &snapshot.gaps,
-        },
-        to,
-    )
+    json_text(&Document {
+        schema: SCHEMA,
+        taken_at: &snapshot.taken_at,
+        action: "keepalive",
+        applied: rescue.args.apply,
+        connections: rescue.rows.iter().map(|row| armed(rescue, row)).collect(),
+        gaps: &snapshot.gaps,
+    })
 }
 
 fn armed<'a>(rescue: &'a Rescue<'_>, row: &Row) -> Armed<'a> {
@@ -122,9 +119,7 @@ fn armed<'a>(rescue: &'a Rescue<'_>, row: &Row) -> Armed<'a> {
     }
 }
 
-/// Writes one line; a closed pipe stays recognisable.
-pub(crate) fn print(document: &impl Serialize, mut to: impl io::Write) -> anyhow::Result<()> {
-    serde_json::to_writer(&mut to, document).map_err(io::Error::from)?;
-    writeln!(to)?;
-    Ok(())
+/// One line.
+pub(crate) fn json_text(document: &impl Serialize) -> anyhow::Result<String> {
+    Ok(serde_json::to_string(document)? + "\n")
 }

@@ -7,19 +7,16 @@ mod json;
 mod text;
 mod undo;
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::{fs, process::ExitCode};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use stillopen_collect::{Collected, Handle, SocketOptions};
 use stillopen_model::{Diagnosis, Finding, KeepaliveValues, Verdict, diagnose};
 use stillopen_remedy::{Choice, Left, Refusal, Rescuer, Undo, UndoRow, choose};
 
 use super::host::{self, Look};
 use crate::{cli::rescue::RescueArgs, clock, output, paste::Options};
-pub(super) use json::{Place, print};
+pub(super) use json::{Place, json_text};
 
 /// One connection, with what is, would be or was done about it.
 struct Row {
@@ -62,14 +59,9 @@ pub(crate) fn run(args: &RescueArgs) -> Result<ExitCode> {
         rescue.save_undo()?;
         rescue.arm();
     }
-    let mut stdout = io::stdout().lock();
-    if args.json {
-        json::write(&rescue, &mut stdout)?;
-    } else {
-        stdout.write_all(text::render(&rescue).as_bytes())?;
-    }
-    stdout.flush()?;
-    Ok(ExitCode::from(u8::from(rescue.is_refused())))
+    let status = ExitCode::from(u8::from(rescue.is_refused()));
+    let text = if args.json { json::text(&rescue)? } else { text::render(&rescue) };
+    output::said(output::say(&text), status)
 }
 
 fn read(args: &RescueArgs) -> Result<(Collected, Vec<Diagnosis>)> {
@@ -133,7 +125,19 @@ impl Rescue<'_> {
             let before = SocketOptions { keepalive: c.keepalive, user_timeout: c.user_timeout? };
             Some(UndoRow { handle: row.handle?, local: c.local, peer: c.peer, before })
         });
-        let undo = Undo::new(clock::now(), sockets.collect())?;
+        let sockets: Vec<UndoRow> = sockets.collect();
+        if sockets.is_empty() {
+            return Ok(());
+        }
+        // What is in there may be all that is left of what was there.
+        if fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() > 0) {
+            bail!(
+                "undo file {} is there already; nothing was changed: undo what it holds (stillopen rescue \
+                 --undo), or give another name",
+                path.display()
+            );
+        }
+        let undo = Undo::new(clock::now(), sockets)?;
         output::file(path, |to| Ok(serde_json::to_writer_pretty(to, &undo)?))
             .with_context(|| format!("write undo file {}; nothing was changed", path.display()))
     }

@@ -1,22 +1,23 @@
 //! `rescue --undo`: puts back what `--save-undo` kept.
 
 use std::{
-    fs::File,
-    io::{self, Read as _, Write as _},
-    net::SocketAddr,
-    path::Path,
-    process::ExitCode,
+    collections::HashMap, fs::File, io::Read as _, net::SocketAddr, path::Path, process::ExitCode,
 };
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use stillopen_collect::{Filter, Handle, Request, collect};
 use stillopen_remedy::{Undo, UndoRow, Undone};
 
-use super::json::{Document, Options, SCHEMA, print};
+use super::{
+    super::host,
+    json::{Document, Options, SCHEMA, json_text},
+};
 use crate::{
     cli::rescue::RescueArgs,
     clock,
     input::quoted,
+    output,
     report::{last_line, table::wrap, words},
 };
 
@@ -38,25 +39,44 @@ struct Row {
 /// Status 0: all that still are there were restored; 1: one could not be.
 pub(super) fn run(file: &Path, args: &RescueArgs) -> Result<ExitCode> {
     let undo = load(file).with_context(|| format!("read undo file {}", file.display()))?;
-    let undone: Vec<(UndoRow, Option<Undone>)> =
+    let mut undone: Vec<(UndoRow, Option<Undone>)> =
         undo.sockets.iter().map(|row| (*row, args.apply.then(|| row.put_back()))).collect();
-    let is_refused = |undone: &Option<Undone>| matches!(undone, Some(Undone::Refused(_)));
-    let mut stdout = io::stdout().lock();
-    if args.json {
-        let document = Document {
+    if undone.iter().any(|(_, undone)| matches!(undone, Some(Undone::Gone))) {
+        ask_others(&mut undone)?;
+    }
+    let refused = undone.iter().any(|(_, undone)| matches!(undone, Some(Undone::Refused(_))));
+    let status = ExitCode::from(u8::from(refused));
+    let text = if args.json {
+        json_text(&Document {
             schema: SCHEMA,
             taken_at: &clock::now(),
             action: "undo",
             applied: args.apply,
             connections: undone.iter().map(|(row, undone)| json(row, undone.as_ref())).collect(),
             gaps: &[],
-        };
-        print(&document, &mut stdout)?;
+        })?
     } else {
-        stdout.write_all(text(file, &undone, args.apply).as_bytes())?;
+        text(file, &undone, args.apply)
+    };
+    output::said(output::say(&text), status)
+}
+
+/// A socket that its process no longer holds may be another's: of a child, or of whom it was passed to.
+fn ask_others(undone: &mut [(UndoRow, Option<Undone>)]) -> Result<()> {
+    let request =
+        Request { namespaces: host::default_namespaces(), owners: true, filter: Filter::default() };
+    let collected = collect(&request, clock::now())?;
+    let handles = (0..collected.snapshot.connections.len()).filter_map(|at| collected.handle(at));
+    let by_cookie: HashMap<u64, Handle> = handles.map(|handle| (handle.cookie, handle)).collect();
+    for (row, undone) in undone {
+        if matches!(undone, Some(Undone::Gone))
+            && let Some(&handle) = by_cookie.get(&row.handle.cookie)
+        {
+            row.handle = handle;
+            *undone = Some(row.put_back());
+        }
     }
-    stdout.flush()?;
-    Ok(ExitCode::from(u8::from(undone.iter().any(|(_, undone)| is_refused(undone)))))
+    Ok(())
 }
 
 fn load(path: &Path) -> Result<Undo> {
