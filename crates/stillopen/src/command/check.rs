@@ -92,6 +92,7 @@ fn repeat(args: &CheckArgs) -> Repeat {
     let mut options = Options::default();
     args.path.repeat(&mut options);
     args.select.repeat(&mut options);
+    let chosen = options.to_string();
     if args.horizon != DEFAULT_HORIZON {
         options.add("--horizon", &words::limit_time(args.horizon));
     }
@@ -107,6 +108,7 @@ fn repeat(args: &CheckArgs) -> Repeat {
     }
     Repeat {
         options: options.to_string(),
+        chosen,
         from: from.to_string(),
         filtered: host::filter(&args.select) != Filter::default(),
         sampled: args.sample.is_some(),

@@ -72,6 +72,7 @@ pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) {
     if let Some(values) = how_to {
         text.push_str(&how_to_set_it(values));
     }
+    rescue(report, text);
     let peer_may_probe = listed.iter().any(|&row| {
         let (c, d) = report.row(row);
         match d.verdict {
@@ -92,6 +93,30 @@ pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) {
         ("Look again:".into(), format!("stillopen check{options}{from}"))
     };
     text.push_str(&last_line(&label, &command));
+}
+
+/// What can be done now, on this host; each of the commands says what it would do, and does it with `--apply`.
+fn rescue(report: &Report<'_>, text: &mut String) {
+    let Repeat { chosen, from, .. } = &report.repeat;
+    if !from.is_empty() {
+        return;
+    }
+    let enables = |proposal: &Proposal| {
+        matches!(proposal.planned.remedy, Remedy::EnableKeepalive(_))
+            && proposal
+                .planned
+                .connections
+                .iter()
+                .any(|&row| matches!(report.row(row).1.verdict, Verdict::AtRisk { .. }))
+    };
+    if report.proposals.iter().any(enables) {
+        let command = format!("stillopen rescue{chosen} --at-risk");
+        text.push_str(&last_line("Save what is open now: ", &command));
+    }
+    if report.counts.cut > 0 {
+        let command = format!("stillopen rescue{chosen} --close-dead");
+        text.push_str(&last_line("End what is cut:       ", &command));
+    }
 }
 
 /// What to do about those of `rows` that are cut.

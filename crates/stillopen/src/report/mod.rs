@@ -38,6 +38,8 @@ pub(crate) struct Report<'a> {
 pub(crate) struct Repeat {
     /// What holds on a host as well.
     pub(crate) options: String,
+    /// Those of them that name a path and connections.
+    pub(crate) chosen: String,
     /// `--from FILE`; empty where this host was read.
     pub(crate) from: String,
     /// Whether not all connections were asked for.
