@@ -4,7 +4,6 @@ use std::{
     fs,
     io::{self, BufWriter, Write as _},
     path::{Path, PathBuf},
-    process::ExitCode,
 };
 
 use anyhow::Result;
@@ -13,7 +12,11 @@ use anyhow::Result;
 ///
 /// # Errors
 /// It could not be said, but for a reader that has gone.
-pub(crate) fn said(result: io::Result<()>, status: ExitCode) -> Result<ExitCode> {
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+pub(crate) fn said(
+    result: io::Result<()>,
+    status: std::process::ExitCode,
+) -> Result<std::process::ExitCode> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(status),
@@ -21,6 +24,7 @@ pub(crate) fn said(result: io::Result<()>, status: ExitCode) -> Result<ExitCode>
 }
 
 /// Writes a text to standard output.
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
 pub(crate) fn say(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
