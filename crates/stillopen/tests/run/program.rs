@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
+    os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     sync::LazyLock,
@@ -68,7 +68,8 @@ pub(crate) fn command(before: &[&str], options: &[&str], command: &[&str]) -> Co
     let stillopen = file("stillopen");
     let words = [before, &PATIENCE, &[&stillopen, "run"], options, &["--"], command].concat();
     let mut run = Command::new(words[0]);
-    run.args(&words[1..]).current_dir("/").env("HOME", "/");
+    // A group of its own: one of the programs sends its group a signal.
+    run.args(&words[1..]).current_dir("/").env("HOME", "/").process_group(0);
     run
 }
 
