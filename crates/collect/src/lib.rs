@@ -64,6 +64,7 @@ pub use {
     netlink::{NetlinkError, read::request_done},
     nft::parse::parse_nft,
     process::options::{Holder, SocketOptions},
+    process::read::holders_of,
     route::parse::parse_route,
     sock_diag::parse::{ParsedBlock, parse_connections, parse_listeners},
     sock_diag::wire::{TcpInfo, parse_tcp_info},

@@ -106,6 +106,9 @@ pub struct Handle {
     pub fd: u32,
     /// `SO_COOKIE`: what tells it from another socket that has the number later.
     pub cookie: u64,
+    /// The socket's inode: what other holders are found by.
+    #[serde(default)]
+    pub inode: u32,
 }
 
 impl Collected {
@@ -113,9 +116,10 @@ impl Collected {
     /// connections are as they were read; `None` where no owner of it was seen.
     #[must_use]
     pub fn handle(&self, index: usize) -> Option<Handle> {
-        let owner = self.snapshot.process(self.snapshot.connections.get(index)?.owner)?;
+        let c = self.snapshot.connections.get(index)?;
+        let owner = self.snapshot.process(c.owner)?;
         let fd = self.fds.get(index).copied().filter(|&fd| fd != NO_FD)?;
-        Some(Handle { pid: owner.pid, fd, cookie: *self.cookies.get(index)? })
+        Some(Handle { pid: owner.pid, fd, cookie: *self.cookies.get(index)?, inode: c.inode })
     }
 
     /// The cookie of connection number `index`, as for [`handle`](Self::handle).

@@ -1,6 +1,8 @@
 //! Keepalive for a connection of another process that is open right now.
 
-use stillopen_collect::{Handle, Holder, SocketOptions};
+use std::os::fd::OwnedFd;
+
+use stillopen_collect::{Handle, Holder, SocketOptions, holders_of};
 use stillopen_model::{Keepalive, KeepaliveValues};
 
 use crate::{Answer, Refusal, Stakes, ask, ask::is_being_asked, socket::tcp_info, turn_on};
@@ -52,12 +54,23 @@ impl Rescuer {
         Ok(SocketOptions { keepalive, ..before })
     }
 
-    /// A descriptor of this process for a socket of another one.
+    /// A descriptor of this process for a socket of another one, whoever holds it by now.
     ///
     /// # Errors
     /// It could not be had, or is another socket by now.
-    pub fn socket(&mut self, handle: Handle) -> Result<std::os::fd::OwnedFd, Refusal> {
-        let Handle { pid, fd, cookie } = handle;
+    pub fn socket(&mut self, handle: Handle) -> Result<OwnedFd, Refusal> {
+        match self.of_holder(handle) {
+            Err(Refusal::Gone { .. }) if handle.inode != 0 => {}
+            had => return had,
+        }
+        let others = holders_of(handle.inode).into_iter();
+        let mut others = others.map(|(pid, fd)| self.of_holder(Handle { pid, fd, ..handle }));
+        let found = others.find(|had| !matches!(had, Err(Refusal::Gone { .. })));
+        found.unwrap_or(Err(Refusal::Gone { pid: handle.pid }))
+    }
+
+    fn of_holder(&mut self, handle: Handle) -> Result<OwnedFd, Refusal> {
+        let Handle { pid, fd, cookie, .. } = handle;
         if self.0.as_ref().is_none_or(|(of, _)| *of != pid) {
             self.0 = Some((pid, Holder::new(pid)));
         }

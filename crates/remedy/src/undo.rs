@@ -3,9 +3,9 @@
 use std::{fs, io, net::SocketAddr};
 
 use serde::{Deserialize, Serialize};
-use stillopen_collect::{Handle, Holder, SocketOptions};
+use stillopen_collect::{Handle, SocketOptions};
 
-use crate::{Refusal, options::put_back};
+use crate::{Refusal, Rescuer, options::put_back};
 
 /// The only format that this version reads and writes.
 pub const SCHEMA: &str = "stillopen.undo/1";
@@ -96,17 +96,13 @@ impl UndoRow {
     /// Puts back what was there.
     #[must_use]
     pub fn put_back(&self) -> Undone {
-        let Handle { pid, fd, cookie } = self.handle;
-        match Holder::new(pid).duplicate(fd, cookie) {
-            Ok(Some(socket)) => match put_back(&socket, self.before) {
+        match Rescuer::default().socket(self.handle) {
+            Ok(socket) => match put_back(&socket, self.before) {
                 Ok(()) => Undone::Restored,
                 Err(errno) => Undone::Refused(Refusal::Options(errno.into())),
             },
-            Ok(None) => Undone::Gone,
-            Err(errno) => match Refusal::of(pid, errno) {
-                Refusal::Gone { .. } => Undone::Gone,
-                refusal => Undone::Refused(refusal),
-            },
+            Err(Refusal::Gone { .. }) => Undone::Gone,
+            Err(refusal) => Undone::Refused(refusal),
         }
     }
 }

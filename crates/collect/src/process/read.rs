@@ -180,6 +180,25 @@ impl Owners {
     }
 }
 
+/// The processes that hold the socket with this inode, each with its descriptor: where the one that was seen
+/// holds it no longer. It may have been a child that had only just been forked.
+#[must_use]
+pub fn holders_of(inode: u32) -> Vec<(u32, u32)> {
+    let wanted = format!("socket:[{inode}]");
+    let mut holders = Vec::new();
+    for pid in pids().unwrap_or_default() {
+        let Ok(files) = fs::read_dir(format!("{PROC}/{pid}/fd")) else { continue };
+        for file in files.flatten() {
+            if fs::read_link(file.path()).is_ok_and(|link| link.as_os_str() == wanted.as_str())
+                && let Some(fd) = number(file.file_name().as_encoded_bytes())
+            {
+                holders.push((pid, fd));
+            }
+        }
+    }
+    holders
+}
+
 fn open(path: &str) -> Result<OwnedFd, Errno> {
     openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }

@@ -1,18 +1,12 @@
 //! `rescue --undo`: puts back what `--save-undo` kept.
 
-use std::{
-    collections::HashMap, fs::File, io::Read as _, net::SocketAddr, path::Path, process::ExitCode,
-};
+use std::{fs::File, io::Read as _, net::SocketAddr, path::Path, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
-use stillopen_collect::{Filter, Handle, Request, collect};
 use stillopen_remedy::{Undo, UndoRow, Undone};
 
-use super::{
-    super::host,
-    json::{Document, Options, SCHEMA, json_text},
-};
+use super::json::{Document, Options, SCHEMA, json_text};
 use crate::{
     cli::rescue::RescueArgs,
     clock,
@@ -39,11 +33,8 @@ struct Row {
 /// Status 0: all that still are there were restored; 1: one could not be.
 pub(super) fn run(file: &Path, args: &RescueArgs) -> Result<ExitCode> {
     let undo = load(file).with_context(|| format!("read undo file {}", file.display()))?;
-    let mut undone: Vec<(UndoRow, Option<Undone>)> =
+    let undone: Vec<(UndoRow, Option<Undone>)> =
         undo.sockets.iter().map(|row| (*row, args.apply.then(|| row.put_back()))).collect();
-    if undone.iter().any(|(_, undone)| matches!(undone, Some(Undone::Gone))) {
-        ask_others(&mut undone)?;
-    }
     let refused = undone.iter().any(|(_, undone)| matches!(undone, Some(Undone::Refused(_))));
     let status = ExitCode::from(u8::from(refused));
     let text = if args.json {
@@ -59,24 +50,6 @@ pub(super) fn run(file: &Path, args: &RescueArgs) -> Result<ExitCode> {
         text(file, &undone, args.apply)
     };
     output::said(output::say(&text), status)
-}
-
-/// A socket that its process no longer holds may be another's: of a child, or of whom it was passed to.
-fn ask_others(undone: &mut [(UndoRow, Option<Undone>)]) -> Result<()> {
-    let request =
-        Request { namespaces: host::default_namespaces(), owners: true, filter: Filter::default() };
-    let collected = collect(&request, clock::now())?;
-    let handles = (0..collected.snapshot.connections.len()).filter_map(|at| collected.handle(at));
-    let by_cookie: HashMap<u64, Handle> = handles.map(|handle| (handle.cookie, handle)).collect();
-    for (row, undone) in undone {
-        if matches!(undone, Some(Undone::Gone))
-            && let Some(&handle) = by_cookie.get(&row.handle.cookie)
-        {
-            row.handle = handle;
-            *undone = Some(row.put_back());
-        }
-    }
-    Ok(())
 }
 
 fn load(path: &Path) -> Result<Undo> {
