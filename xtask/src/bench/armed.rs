@@ -1,6 +1,10 @@
 //! The half of `cargo xtask bench remedy` that is about `stillopen run`: what its program's sockets cost.
 
-use std::{path::Path, process::Command};
+use std::{
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
 
 use anyhow::{Context, Result};
 
@@ -61,9 +65,10 @@ pub(super) fn run(stillopen: &Path) -> Result<bool> {
 
 /// The shortest times, seconds.
 fn measured(work: &Work, program: &Path, stillopen: &Path) -> Result<(f64, f64)> {
-    let times = work.times.to_string();
+    let server = Server::start(work, program)?;
+    let words = [work.what.to_owned(), work.times.to_string(), server.port.clone()];
     let seconds = |command: &mut Command| -> Result<f64> {
-        let said = sh::output(command.args([work.what, &times]))?;
+        let said = sh::output(command.args(&words))?;
         said.trim().parse().with_context(|| format!("sockets said {said:?}"))
     };
     let (mut alone, mut under) = (f64::MAX, f64::MAX);
@@ -72,4 +77,30 @@ fn measured(work: &Work, program: &Path, stillopen: &Path) -> Result<(f64, f64)>
         under = under.min(seconds(Command::new(stillopen).args(["run", "--"]).arg(program))?);
     }
     Ok((alone, under))
+}
+
+/// Whom the program connects to: as with a real client it is not under `run`.
+struct Server {
+    process: Child,
+    port: String,
+}
+
+impl Server {
+    fn start(work: &Work, program: &Path) -> Result<Self> {
+        let mut serve = Command::new(program);
+        serve.args(["serve", work.what]).stdout(Stdio::piped());
+        let process = serve.spawn().context("start the server")?;
+        let mut server = Self { process, port: String::new() };
+        let said = server.process.stdout.take().context("no pipe")?;
+        BufReader::new(said).read_line(&mut server.port).context("read the server's port")?;
+        server.port = server.port.trim().to_owned();
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }

@@ -11,6 +11,7 @@
 mod counts;
 mod filter;
 mod handover;
+mod information;
 mod inherited;
 mod requester;
 mod seccomp;

@@ -3,6 +3,8 @@
 //! A socket has the network namespace, the user and the cgroup of who makes it, for ever: with those of the
 //! supervisor a caller could reach a network that it was taken out of. What was read is never remembered, as
 //! nothing tells of a change; only the files of the last threads stay open, as to open them is half of a look.
+//!
+//! From Linux 6.13 one call tells user and cgroup (`information.rs`); before, they are in the texts of /proc.
 
 use std::{
     mem::MaybeUninit,
@@ -12,9 +14,13 @@ use std::{
 use rustix::{
     fs::{Mode, OFlags, openat, readlinkat_raw},
     io::{self, Errno, pread},
+    process::{Resource, getrlimit},
 };
 
-use super::counts::Why;
+use super::{
+    counts::Why,
+    information::{User, information, pidfd},
+};
 
 /// The longest text of `/proc/PID/ns/net`: `net:[` and a number of 64 bits.
 const NAMESPACE: usize = 32;
@@ -27,30 +33,45 @@ pub(super) struct Own {
     proc: OwnedFd,
     namespace: Link,
     user: User,
-    /// `/proc/self/cgroup`: somebody may move the supervisor along with the program.
-    cgroup: Option<OwnedFd>,
-    recent: [Option<Files>; RECENT],
+    /// Of this process, where the kernel tells by it.
+    pidfd: Option<OwnedFd>,
+    cgroup: Cgroup,
+    recent: Vec<Option<Files>>,
+}
+
+/// How cgroups are compared. Somebody may move the supervisor along with the program: its own is looked up each
+/// time, too.
+enum Cgroup {
+    /// A kernel without cgroups.
+    None,
+    /// The number that the kernel tells, of version 2. A hierarchy of version 1 that somebody mounts later is not
+    /// looked at.
+    Number,
+    /// `/proc/self/cgroup`, where there are hierarchies of version 1: a socket is charged there, too.
+    Text(OwnedFd),
 }
 
 /// Of a thread. They are that thread's for ever: once it has ended they can't be read, also where another one has
 /// got its number.
 struct Files {
     thread: u32,
-    status: OwnedFd,
+    /// `ns/net`: the link, not what it points to.
+    namespace: OwnedFd,
+    user: UserFile,
     cgroup: Option<OwnedFd>,
+}
+
+enum UserFile {
+    Pidfd(OwnedFd),
+    Status(OwnedFd),
 }
 
 /// Of so many threads the files are kept open, by the last digits of their number.
 const RECENT: usize = 8;
+/// With a lower limit of open files only those of one.
+const ENOUGH_FILES: u64 = 64;
 
 type Link = ([u8; NAMESPACE], usize);
-
-/// What a new socket belongs to: `fsuid` and `fsgid`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct User {
-    user: u32,
-    group: u32,
-}
 
 impl Own {
     /// Of this process. Its namespace and user must not change from here on.
@@ -66,69 +87,95 @@ impl Own {
         if number(&link[..length]) != Some(own) {
             return Err(Errno::SRCH);
         }
-        let namespace = namespace_of(&proc, own)?;
+        let namespace = namespace_of(&open_link(&proc, own, "ns/net")?)?;
         let user = user_in(&open(&proc, own, "status")?)?;
+        let pidfd =
+            pidfd(own).ok().filter(|pidfd| information(pidfd).is_ok_and(|i| i.user == user));
         let cgroup = match open(&proc, own, "cgroup") {
-            Ok(cgroup) => Some(cgroup),
-            // A kernel without cgroups.
-            Err(Errno::NOENT) => None,
+            Ok(text) if pidfd.is_some() && only_version_2(&text)? => Cgroup::Number,
+            Ok(text) => Cgroup::Text(text),
+            Err(Errno::NOENT) => Cgroup::None,
             Err(errno) => return Err(errno),
         };
-        Ok(Self { proc, namespace, user, cgroup, recent: Default::default() })
+        let few = getrlimit(Resource::Nofile).current.is_some_and(|files| files < ENOUGH_FILES);
+        let recent = std::iter::repeat_with(|| None).take(if few { 1 } else { RECENT }).collect();
+        Ok(Self { proc, namespace, user, pidfd, cgroup, recent })
     }
 
     /// Why `thread` must be left alone, if so. It holds as long as the thread waits for its answer.
     pub(super) fn differs_from(&mut self, thread: u32) -> Option<Why> {
-        match self.difference(thread) {
-            Ok(difference) => difference,
+        let slot = thread as usize % self.recent.len();
+        let known = self.recent[slot].take().filter(|files| files.thread == thread);
+        let seen = match known.map(|files| (self.difference(&files), files)) {
+            Some((Ok(difference), files)) => Ok((difference, files)),
+            // It has ended, and its number is another one's.
+            Some((Err(_), _)) | None => self
+                .files_of(thread)
+                .and_then(|files| self.difference(&files).map(|difference| (difference, files))),
+        };
+        match seen {
+            Ok((difference, files)) => {
+                self.recent[slot] = Some(files);
+                difference
+            }
             Err(_) => Some(Why::NotReadable),
         }
     }
 
-    fn difference(&mut self, thread: u32) -> io::Result<Option<Why>> {
-        if namespace_of(&self.proc, thread)? != self.namespace {
+    fn files_of(&self, thread: u32) -> io::Result<Files> {
+        let namespace = open_link(&self.proc, thread, "ns/net")?;
+        let user = match self.pidfd {
+            Some(_) => UserFile::Pidfd(pidfd(thread)?),
+            None => UserFile::Status(open(&self.proc, thread, "status")?),
+        };
+        let cgroup = match self.cgroup {
+            Cgroup::Text(_) => Some(open(&self.proc, thread, "cgroup")?),
+            Cgroup::Number | Cgroup::None => None,
+        };
+        Ok(Files { thread, namespace, user, cgroup })
+    }
+
+    fn difference(&self, files: &Files) -> io::Result<Option<Why>> {
+        if namespace_of(&files.namespace)? != self.namespace {
             return Ok(Some(Why::Namespace));
         }
-        let slot = thread as usize % RECENT;
-        let known = self.recent[slot].take().filter(|files| files.thread == thread);
-        let (files, user) = match known.map(|files| (user_in(&files.status), files)) {
-            Some((Ok(user), files)) => (files, user),
-            // It has ended, and its number is another one's.
-            Some((Err(_), _)) | None => {
-                let files = self.files_of(thread)?;
-                let user = user_in(&files.status)?;
-                (files, user)
+        let (user, number) = match &files.user {
+            UserFile::Pidfd(pidfd) => {
+                let told = information(pidfd)?;
+                (told.user, told.cgroup)
             }
+            UserFile::Status(status) => (user_in(status)?, None),
         };
-        let difference = if user == self.user {
-            let same = self.is_cgroup(files.cgroup.as_ref())?;
-            (!same).then_some(Why::Cgroup)
-        } else {
-            Some(Why::User)
+        if user != self.user {
+            return Ok(Some(Why::User));
+        }
+        let same = match (&self.cgroup, &files.cgroup, &self.pidfd) {
+            (Cgroup::Text(own), Some(theirs), _) => is_same_text(own, theirs)?,
+            (Cgroup::Number, _, Some(own)) => number == information(own)?.cgroup,
+            _ => true,
         };
-        self.recent[slot] = Some(files);
-        Ok(difference)
-    }
-
-    fn files_of(&self, thread: u32) -> io::Result<Files> {
-        let status = open(&self.proc, thread, "status")?;
-        let cgroup =
-            self.cgroup.is_some().then(|| open(&self.proc, thread, "cgroup")).transpose()?;
-        Ok(Files { thread, status, cgroup })
-    }
-
-    fn is_cgroup(&self, theirs: Option<&OwnedFd>) -> io::Result<bool> {
-        let Some((own, theirs)) = self.cgroup.as_ref().zip(theirs) else { return Ok(true) };
-        let mut room = [[MaybeUninit::uninit(); TEXT]; 2];
-        let [ours, others] = &mut room;
-        Ok(pread(own, ours, 0)?.0 == pread(theirs, others, 0)?.0)
+        Ok((!same).then_some(Why::Cgroup))
     }
 }
 
-fn namespace_of(proc: impl AsFd, thread: u32) -> io::Result<Link> {
-    let mut link = [0; NAMESPACE];
-    let length = readlinkat_raw(proc, Path::new(thread, "ns/net").text(), &mut link)?;
-    Ok((link, length))
+/// Whether the one hierarchy in `/proc/PID/cgroup` is that of version 2.
+fn only_version_2(cgroup: &OwnedFd) -> io::Result<bool> {
+    let mut room = [MaybeUninit::uninit(); TEXT];
+    let (text, _) = pread(cgroup, &mut room, 0)?;
+    let first_end = text.iter().position(|&byte| byte == b'\n');
+    Ok(text.starts_with(b"0::") && first_end == Some(text.len() - 1))
+}
+
+fn is_same_text(own: &OwnedFd, theirs: &OwnedFd) -> io::Result<bool> {
+    let mut room = [[MaybeUninit::uninit(); TEXT]; 2];
+    let [ours, others] = &mut room;
+    Ok(pread(own, ours, 0)?.0 == pread(theirs, others, 0)?.0)
+}
+
+fn namespace_of(link: &OwnedFd) -> io::Result<Link> {
+    let mut text = [0; NAMESPACE];
+    let length = readlinkat_raw(link, "", &mut text)?;
+    Ok((text, length))
 }
 
 fn user_in(status: &OwnedFd) -> io::Result<User> {
@@ -147,6 +194,12 @@ fn fourth_number(status: &[u8], name: &[u8]) -> Option<u32> {
 
 fn number(text: &[u8]) -> Option<u32> {
     std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Of a link itself.
+fn open_link(proc: impl AsFd, thread: u32, name: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(proc, Path::new(thread, name).text(), flags, Mode::empty())
 }
 
 fn open(proc: impl AsFd, thread: u32, name: &str) -> io::Result<OwnedFd> {
@@ -191,9 +244,14 @@ mod tests {
     #[test]
     fn a_thread_of_this_process_differs_in_nothing() {
         let mut own = Own::read().unwrap();
-        // The second time with the files that are open.
-        for _ in 0..2 {
-            assert_eq!(own.differs_from(std::process::id()), None);
+        // Also as an older kernel has it.
+        for pidfd in [own.pidfd.take(), None] {
+            own.pidfd = pidfd;
+            own.recent[0] = None;
+            // The second time with the files that are open.
+            for _ in 0..2 {
+                assert_eq!(own.differs_from(std::process::id()), None);
+            }
         }
         let thread = std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get());
         let gone = thread.join().unwrap().unsigned_abs();

@@ -11,10 +11,10 @@ use std::{
 };
 
 use libc::{
-    SECCOMP_FILTER_FLAG_NEW_LISTENER, SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
-    SECCOMP_GET_NOTIF_SIZES, SECCOMP_SET_MODE_FILTER, SECCOMP_USER_NOTIF_FLAG_CONTINUE,
-    SYS_seccomp, c_long, c_uint, c_ulong, c_void, seccomp_notif, seccomp_notif_addfd,
-    seccomp_notif_resp, seccomp_notif_sizes, sock_fprog,
+    SECCOMP_FILTER_FLAG_NEW_LISTENER, SECCOMP_FILTER_FLAG_SPEC_ALLOW,
+    SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, SECCOMP_GET_NOTIF_SIZES, SECCOMP_SET_MODE_FILTER,
+    SECCOMP_USER_NOTIF_FLAG_CONTINUE, SYS_seccomp, c_long, c_uint, c_ulong, c_void, seccomp_notif,
+    seccomp_notif_addfd, seccomp_notif_resp, seccomp_notif_sizes, sock_fprog,
 };
 use rustix::io::{self, Errno};
 
@@ -24,7 +24,8 @@ use super::filter;
 const SYNC_WAKE_UP: c_ulong = 1;
 
 /// Puts this thread, and what it starts, under [`filter::program`]; calls that it asks about wait at the
-/// listener. `WAIT_KILLABLE_RECV`: once one is received only death takes it back, so nothing leaks.
+/// listener. `WAIT_KILLABLE_RECV`: once one is received only death takes it back, so nothing leaks. `SPEC_ALLOW`:
+/// this is no sandbox, so the processor need not be slowed down for it as some kernels do.
 ///
 /// # Errors
 /// Those of seccomp(2): `EACCES` without `no_new_privs` and `CAP_SYS_ADMIN`, `EBUSY` under another listener,
@@ -33,7 +34,9 @@ pub(super) fn install() -> io::Result<OwnedFd> {
     let mut program = filter::program().ok_or(Errno::NOSYS)?;
     let length = program.len().try_into().map_err(|_| Errno::INVAL)?;
     let program = sock_fprog { len: length, filter: program.as_mut_ptr() };
-    let flags = SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    let flags = SECCOMP_FILTER_FLAG_NEW_LISTENER
+        | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+        | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
     let listener = seccomp(SECCOMP_SET_MODE_FILTER, flags, (&raw const program).cast())?;
     let listener = listener.try_into().map_err(|_| Errno::OVERFLOW)?;
     // SAFETY: with NEW_LISTENER, seccomp returns a new descriptor that nobody else has.

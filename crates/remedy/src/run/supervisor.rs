@@ -90,23 +90,15 @@ fn answer(
     values: KeepaliveValues,
     counts: &mut Counts,
 ) {
-    let difference = own.differs_from(call.thread);
-    if !listener.still_waits(call) {
-        // Its number may be another's by now. It needs no answer.
-        return;
-    }
-    if let Some(why) = difference {
-        counts.leave_alone(why);
-        return listener.leave_alone(call);
+    // Should its number be another's by now, then it has ended, and no socket can be put anywhere for it.
+    if let Some(why) = own.differs_from(call.thread) {
+        return leave_alone(listener, call, why, counts);
     }
     // What the kernel refuses here it refuses the caller, too, with the same error number; where it does
     // not, as an operation that is unknown for one kind of socket, the caller has a socket without keepalive.
     let socket = match armed(call, values) {
         Ok(socket) => socket,
-        Err(why) => {
-            counts.leave_alone(why);
-            return listener.leave_alone(call);
-        }
+        Err(why) => return leave_alone(listener, call, why, counts),
     };
     let close_on_exec = SocketFlags::CLOEXEC.bits() & call.args[1].cast_unsigned() != 0;
     let put = listener.put(call, socket.as_fd(), close_on_exec);
@@ -122,9 +114,16 @@ fn answer(
         Err(Errno::MFILE) => listener.answer(call, Err(Errno::MFILE)),
         // A security module's rule for descriptors that come from another process.
         Err(errno) => {
-            counts.leave_alone(Why::Refused("hand over", errno.raw_os_error()));
-            listener.leave_alone(call);
+            leave_alone(listener, call, Why::Refused("hand over", errno.raw_os_error()), counts);
         }
+    }
+}
+
+/// A caller that has ended needs no answer, and is not counted.
+fn leave_alone(listener: &Listener<'_>, call: Call, why: Why, counts: &mut Counts) {
+    if listener.still_waits(call) {
+        counts.leave_alone(why);
+        listener.leave_alone(call);
     }
 }
 
