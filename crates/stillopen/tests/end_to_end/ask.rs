@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Read as _},
-    process::Stdio,
+    process::{Child, Stdio},
     time::Duration,
 };
 
@@ -34,6 +34,19 @@ fn answer(scene: &Scene) -> (String, Option<u64>, i32) {
     };
     let answer = row["answer"].as_str().expect("it was asked").to_owned();
     (answer, row["probes"].as_u64(), said.status)
+}
+
+/// One that is under way; whether it had not ended yet when the socket was seen being asked.
+fn asking(scene: &Scene, connection: &Connection) -> (Child, bool) {
+    let mut command = ask(scene).args(&["--apply"]).command();
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut asking = command.spawn().expect("start stillopen");
+    let interval = || sockopt::tcp_keepintvl(&connection.client).expect("read it");
+    let in_the_middle = wait_until("it asks, or has ended", PATIENCE, || {
+        let ended = asking.try_wait().expect("look for its end").is_some();
+        (ended || interval() == ASKED).then_some(!ended)
+    });
+    (asking, in_the_middle)
 }
 
 #[test]
@@ -124,15 +137,8 @@ fn killed_in_the_middle_it_leaves_the_options_as_they_were() {
     connection.ask();
     let before = options(&connection.client);
     scene.client.lose_way_to(&scene.server);
-    let interval = || sockopt::tcp_keepintvl(&connection.client).expect("read it");
     wait_until("it was killed while it asked", PATIENCE, || {
-        let mut command = ask(&scene).args(&["--apply"]).command();
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut asking = command.spawn().expect("start stillopen");
-        let in_the_middle = wait_until("it asks, or has ended", PATIENCE, || {
-            let ended = asking.try_wait().expect("look for its end").is_some();
-            (ended || interval() == ASKED).then_some(!ended)
-        });
+        let (mut asking, in_the_middle) = asking(&scene, &connection);
         let _ = asking.kill();
         asking.wait().expect("it has ended");
         in_the_middle.then_some(())
@@ -182,14 +188,7 @@ fn two_that_ask_at_once_leave_the_options_as_they_were() {
     let before = options(&connection.client);
     scene.client.lose_way_to(&scene.server);
     wait_until("one is refused while the other asks", PATIENCE, || {
-        let mut command = ask(&scene).args(&["--apply"]).command();
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut asking = command.spawn().expect("start stillopen");
-        let interval = || sockopt::tcp_keepintvl(&connection.client).expect("read it");
-        let in_the_middle = wait_until("it asks, or has ended", PATIENCE, || {
-            let ended = asking.try_wait().expect("look for its end").is_some();
-            (ended || interval() == ASKED).then_some(!ended)
-        });
+        let (mut asking, in_the_middle) = asking(&scene, &connection);
         let second = answer(&scene).0;
         asking.wait().expect("it has ended");
         (in_the_middle && second == "refused").then_some(())
@@ -204,14 +203,7 @@ fn what_the_program_sets_meanwhile_stays() {
     connection.ask();
     scene.client.lose_way_to(&scene.server);
     wait_until("it was set while it was asked", PATIENCE, || {
-        let mut command = ask(&scene).args(&["--apply"]).command();
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut asking = command.spawn().expect("start stillopen");
-        let interval = || sockopt::tcp_keepintvl(&connection.client).expect("read it");
-        let in_the_middle = wait_until("it asks, or has ended", PATIENCE, || {
-            let ended = asking.try_wait().expect("look for its end").is_some();
-            (ended || interval() == ASKED).then_some(!ended)
-        });
+        let (mut asking, in_the_middle) = asking(&scene, &connection);
         keep_alive(&connection.client, Values(20, 5, 4));
         asking.wait().expect("it has ended");
         in_the_middle.then_some(())
