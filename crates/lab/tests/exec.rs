@@ -26,7 +26,7 @@ fn request(keepalive: &str) -> Request {
 #[test]
 fn an_answer_that_takes_long_is_lost_without_keepalive() {
     let summary = netns::run(&request("--no-keepalive"), &Options::default()).unwrap();
-    assert_eq!(summary.answers_lost, 1, "{}", summary.text());
+    assert_eq!(summary.counts.answers_lost, 1, "{}", summary.text());
     // curl's own timeout.
     assert_eq!(summary.status, Status::Exit(28));
 }
@@ -36,7 +36,7 @@ fn and_arrives_where_the_path_forgets_later_than_probes_come() {
     let mut request = request("--keepalive-time 1");
     request.idle_timeout = Some(Duration::from_secs(3));
     let summary = netns::run(&request, &Options::default()).unwrap();
-    assert_eq!((summary.status, summary.forgotten.len()), (Status::Exit(0), 0));
+    assert_eq!((summary.status, summary.counts.forgotten.len()), (Status::Exit(0), 0));
 }
 
 #[test]

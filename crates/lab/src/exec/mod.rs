@@ -13,7 +13,7 @@ pub mod server;
 use std::{ffi::OsString, time::Duration};
 
 pub use self::{
-    summary::{Forgotten, Packets, SCHEMA, ServerEnded, Status, Summary},
+    summary::{Counts, Forgotten, Packets, SCHEMA, ServerEnded, Status, Summary},
     tally::Tally,
 };
 

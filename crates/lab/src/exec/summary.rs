@@ -15,7 +15,7 @@ pub const SCHEMA: &str = "stillopen.lab-exec/1";
 /// The sentence names so many times; the others are counted.
 const NAMED: usize = 5;
 
-/// What the path did, and how the client ended.
+/// How a run of a client went.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     /// [`SCHEMA`].
@@ -28,6 +28,16 @@ pub struct Summary {
     pub status: Status,
     /// How long it ran, by the clock that the path has.
     pub took_s: f64,
+    /// What the path did.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// How the server's command ended, where it did so before the client.
+    pub server_ended: Option<ServerEnded>,
+}
+
+/// What a path did.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Counts {
     /// Connections that the path has known.
     pub connections: u32,
     /// Those of them that it forgot while they were open.
@@ -40,8 +50,6 @@ pub struct Summary {
     pub resets: u32,
     /// What crossed it.
     pub packets: Packets,
-    /// How the server's command ended, where it did so before the client.
-    pub server_ended: Option<ServerEnded>,
 }
 
 /// The end of a server's command.
@@ -115,6 +123,14 @@ impl Summary {
     /// What the path did, in a sentence without its end.
     #[must_use]
     pub fn text(&self) -> String {
+        self.counts.text()
+    }
+}
+
+impl Counts {
+    /// What the path did, in a sentence without its end.
+    #[must_use]
+    pub fn text(&self) -> String {
         let count = |number: u32, one: &str, more: &str| match number {
             1 => format!("1 {one}"),
             _ => format!("{number} {more}"),
@@ -178,28 +194,13 @@ mod tests {
             vip: end,
             backend: end,
         });
-        Summary {
-            schema: SCHEMA,
-            driver: "netns",
-            path: PathResult {
-                profile: "ipvs",
-                about: "",
-                kube_proxy_mode: None,
-                tcp_timeout: None,
-                idle_timeout_s: 5.0,
-                hz: 250,
-                vip: end.to_string(),
-                backends: 1,
-            },
-            status: Status::Exit(0),
-            took_s: 9.0,
+        Counts {
             connections,
             forgotten: forgotten.collect(),
             answers_lost: lost[0],
             requests_lost: lost[1],
             resets,
             packets: Packets::default(),
-            server_ended: None,
         }
         .text()
     }

@@ -3,24 +3,14 @@
 
 use std::{collections::HashMap, net::SocketAddr, time::Duration};
 
-use super::summary::{Forgotten, Packets};
+use super::summary::{Counts, Forgotten};
 use crate::middlebox::{Flow, Side};
 
 /// The counts of one run.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Connections that the path has known.
-    pub connections: u32,
-    /// Those of them that it forgot while they were open.
-    pub forgotten: Vec<Forgotten>,
-    /// As in [`Summary`](super::Summary).
-    pub answers_lost: u32,
-    /// As in [`Summary`](super::Summary).
-    pub requests_lost: u32,
-    /// The driver counts these.
-    pub resets: u32,
-    /// And these.
-    pub packets: Packets,
+    /// The driver itself counts resets and packets.
+    pub counts: Counts,
     /// What was lost of each forgotten connection, by the client's address.
     gone: HashMap<SocketAddr, Gone>,
 }
@@ -35,7 +25,7 @@ struct Gone {
 impl Tally {
     /// A connection from `client` is new.
     pub fn opened(&mut self, client: SocketAddr) {
-        self.connections = self.connections.saturating_add(1);
+        self.counts.connections = self.counts.connections.saturating_add(1);
         self.gone.remove(&client);
     }
 
@@ -43,7 +33,7 @@ impl Tally {
     pub fn forgot(&mut self, flow: Flow, last: Duration, at: Duration) {
         let Flow { client, vip, backend } = flow;
         let (at_s, last_s) = (at.as_secs_f64(), last.as_secs_f64());
-        self.forgotten.push(Forgotten { at_s, last_s, client, vip, backend });
+        self.counts.forgotten.push(Forgotten { at_s, last_s, client, vip, backend });
         self.gone.insert(client, Gone { flow, answer: false, request: false });
     }
 
@@ -54,9 +44,11 @@ impl Tally {
         let Some(gone) = self.gone.get_mut(&client) else { return };
         let (peer, lost, count) = match from {
             Side::Client => {
-                (gone.flow.vip == destination, &mut gone.request, &mut self.requests_lost)
+                (gone.flow.vip == destination, &mut gone.request, &mut self.counts.requests_lost)
             }
-            Side::Server => (gone.flow.backend == source, &mut gone.answer, &mut self.answers_lost),
+            Side::Server => {
+                (gone.flow.backend == source, &mut gone.answer, &mut self.counts.answers_lost)
+            }
         };
         if peer && !*lost {
             *lost = true;
@@ -76,7 +68,11 @@ mod tests {
         let mut tally = Tally::default();
         tally.opened(flow.client);
         tally.undelivered(Side::Server, flow.backend, flow.client);
-        assert_eq!((tally.answers_lost, tally.requests_lost), (0, 0), "it is not forgotten");
+        assert_eq!(
+            (tally.counts.answers_lost, tally.counts.requests_lost),
+            (0, 0),
+            "it is not forgotten"
+        );
         tally.forgot(flow, Duration::from_secs(1), Duration::from_secs(6));
         for _ in 0..3 {
             tally.undelivered(Side::Server, flow.backend, flow.client);
@@ -84,10 +80,10 @@ mod tests {
             tally.undelivered(Side::Client, flow.client, end(9, 80));
             tally.undelivered(Side::Server, flow.backend, end(9, 80));
         }
-        assert_eq!((tally.answers_lost, tally.requests_lost), (1, 1));
+        assert_eq!((tally.counts.answers_lost, tally.counts.requests_lost), (1, 1));
         tally.opened(flow.client);
         tally.undelivered(Side::Server, flow.backend, flow.client);
-        assert_eq!((tally.connections, tally.answers_lost), (2, 1));
-        assert!((tally.forgotten[0].at_s - 6.0).abs() < 1e-9);
+        assert_eq!((tally.counts.connections, tally.counts.answers_lost), (2, 1));
+        assert!((tally.counts.forgotten[0].at_s - 6.0).abs() < 1e-9);
     }
 }

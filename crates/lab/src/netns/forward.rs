@@ -141,14 +141,14 @@ impl Forwarder {
         let partial = port::needs_checksum(frame);
         let Some(packet) = port::packet(frame) else { return };
         let Ok(mut view) = View::parse(packet) else {
-            self.tally.packets.dropped += 1;
+            self.tally.counts.packets.dropped += 1;
             return;
         };
         if let Some(record) = &mut self.record {
             record.packet(now, from, Way::In, packet, partial);
         }
         if self.weather.loss > 0.0 && self.random.unit() < self.weather.loss {
-            self.tally.packets.lost += 1;
+            self.tally.counts.packets.lost += 1;
             return;
         }
         view.partial = partial;
@@ -172,12 +172,12 @@ impl Forwarder {
         match fate {
             Fate::Forward { .. } => {
                 match from {
-                    Side::Client => self.tally.packets.to_server += 1,
-                    Side::Server => self.tally.packets.to_client += 1,
+                    Side::Client => self.tally.counts.packets.to_server += 1,
+                    Side::Server => self.tally.counts.packets.to_client += 1,
                 }
                 self.send(now, from.other(), frame);
             }
-            Fate::Drop(_) => self.tally.packets.dropped += 1,
+            Fate::Drop(_) => self.tally.counts.packets.dropped += 1,
             Fate::Answer(answer) => self.own(now, from, &answer),
         }
     }
@@ -210,7 +210,7 @@ impl Forwarder {
     fn own(&mut self, now: Duration, to: Side, packet: &[u8]) {
         let reset = View::parse(packet)
             .is_ok_and(|view| matches!(view.carried, Carried::Tcp(s) if s.has(flag::RST)));
-        self.tally.resets += u32::from(reset);
+        self.tally.counts.resets += u32::from(reset);
         self.send(now, to, &port::framed(packet));
     }
 

@@ -14,7 +14,7 @@
 //! request.idle_timeout = Some(Duration::from_secs(3));
 //! request.server = Server::AnswerAfter(Duration::from_secs(6));
 //! let summary = netns::run(&request, &Options::default())?;
-//! assert_eq!(summary.answers_lost, 0, "{}", summary.text());
+//! assert_eq!(summary.counts.answers_lost, 0, "{}", summary.text());
 //! # Ok::<(), netns::NetnsError>(())
 //! ```
 //!
@@ -57,7 +57,7 @@ use self::{
     supervise::Supervisor,
 };
 use crate::{
-    exec::{self, Request, SCHEMA, Summary, Tally, server::Builtin},
+    exec::{self, Request, SCHEMA, Summary, server::Builtin},
     middlebox::{Profile, TcpState},
     netlink::links::{Links, VethEnd},
     path::{Addresses, Path},
@@ -128,19 +128,13 @@ pub fn run(request: &Request, options: &Options) -> Result<Summary, NetnsError> 
     }
     drop(builtin);
     let server_ended = supervisor.end();
-    let Tally { connections, forgotten, answers_lost, requests_lost, resets, packets, .. } = tally;
     Ok(Summary {
         schema: SCHEMA,
         driver: "netns",
         path: path.result(),
         status,
         took_s: took.as_secs_f64(),
-        connections,
-        forgotten,
-        answers_lost,
-        requests_lost,
-        resets,
-        packets,
+        counts: tally.counts,
         server_ended,
     })
 }

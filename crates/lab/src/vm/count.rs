@@ -79,12 +79,12 @@ pub(super) fn tally(lane: &Lane, path: &Path, lines: &[Line]) -> Tally {
             match side {
                 Side::Client => {
                     of.backend = Some(packet.to);
-                    tally.packets.to_server += 1;
+                    tally.counts.packets.to_server += 1;
                 }
-                Side::Server => tally.packets.to_client += 1,
+                Side::Server => tally.counts.packets.to_client += 1,
             }
             let own = packet.flags.contains('R') && !came_just_before(packet, &packets[..number]);
-            tally.resets += u32::from(own);
+            tally.counts.resets += u32::from(own);
             of.reset |= packet.flags.contains('R');
             continue;
         }
@@ -94,7 +94,7 @@ pub(super) fn tally(lane: &Lane, path: &Path, lines: &[Line]) -> Tally {
         match leaves(packet, later) {
             Some(left) if translated(left) => of.reset |= packet.flags.contains('R'),
             left => {
-                tally.packets.dropped += u64::from(left.is_none());
+                tally.counts.packets.dropped += u64::from(left.is_none());
                 if packet.payload > 0 {
                     tally.undelivered(side, packet.from, packet.to);
                 }
@@ -206,17 +206,22 @@ mod tests {
     #[test]
     fn an_answer_that_is_lost_behind_ipvs() {
         let tally = of("ipvs", true);
-        assert_eq!((tally.connections, tally.forgotten.len(), tally.answers_lost), (1, 1, 1));
+        assert_eq!(
+            (tally.counts.connections, tally.counts.forgotten.len(), tally.counts.answers_lost),
+            (1, 1, 1)
+        );
         // The client's reset passes; what meets its FIN is the node's own.
-        assert_eq!((tally.resets, tally.packets.dropped), (1, 1));
-        let [forgotten] = tally.forgotten.as_slice() else { panic!("{tally:?}") };
+        assert_eq!((tally.counts.resets, tally.counts.packets.dropped), (1, 1));
+        let [forgotten] = tally.counts.forgotten.as_slice() else { panic!("{tally:?}") };
         assert!((forgotten.at_s - 917.792).abs() < 1e-9 && (forgotten.last_s - 1.399).abs() < 1e-9);
     }
 
     #[test]
     fn conntrack_forgets_to_the_second_without_being_watched() {
-        let [forgotten] = &of("conntrack", false).forgotten[..] else { panic!("one is forgotten") };
+        let [forgotten] = &of("conntrack", false).counts.forgotten[..] else {
+            panic!("one is forgotten")
+        };
         assert!((forgotten.at_s - 901.399).abs() < 1e-9);
-        assert_eq!(of("ipvs", false).answers_lost, 0, "its table is watched");
+        assert_eq!(of("ipvs", false).counts.answers_lost, 0, "its table is watched");
     }
 }

@@ -132,12 +132,7 @@ pub fn exec(
             path,
             status: ended.status,
             took_s: ended.took.as_secs_f64(),
-            connections: tally.connections,
-            forgotten: tally.forgotten,
-            answers_lost: tally.answers_lost,
-            requests_lost: tally.requests_lost,
-            resets: tally.resets,
-            packets: tally.packets,
+            counts: tally.counts,
             server_ended: None,
         },
     })
