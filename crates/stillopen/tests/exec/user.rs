@@ -67,7 +67,8 @@ impl User {
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let root = rustix::process::geteuid().is_root();
         let before: &[&str] = if root { &AS_NOBODY } else { &[] };
-        let words = [before, words].concat();
+        // However the tests were started: a background job ignores what a terminal sends.
+        let words = [&["env", "--default-signal=HUP,INT,QUIT,TERM"], before, words].concat();
         let mut command = Command::new(words[0]);
         command
             .args(&words[1..])
