@@ -93,10 +93,10 @@ impl Undo {
 }
 
 impl UndoRow {
-    /// Puts back what was there.
+    /// Puts back what was there, with `rescuer` for one row after another.
     #[must_use]
-    pub fn put_back(&self) -> Undone {
-        match Rescuer::default().socket(self.handle) {
+    pub fn put_back(&self, rescuer: &mut Rescuer) -> Undone {
+        match rescuer.socket(self.handle) {
             Ok(socket) => match put_back(&socket, self.before) {
                 Ok(()) => Undone::Restored,
                 Err(errno) => Undone::Refused(Refusal::Options(errno.into())),

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde::Serialize;
 use stillopen_collect::{Collected, Handle};
-use stillopen_model::{Finding, diagnose, human};
+use stillopen_model::{diagnose, human};
 use stillopen_remedy::{Answer, Refusal, Rescuer, Stakes, ask, batch_size};
 
 use super::{
@@ -72,14 +72,10 @@ pub(crate) fn run(args: &AskArgs) -> Result<ExitCode> {
 }
 
 fn asked_for(args: &AskArgs, collected: &Collected) -> Vec<Row> {
-    let snapshot = &collected.snapshot;
-    let filter = host::filter(&args.select);
-    let connections = snapshot.connections.iter().zip(diagnose(snapshot)).enumerate();
-    connections
-        .filter(|(_, (c, d))| {
-            host::matches(snapshot, c, &filter) && !d.findings.contains(Finding::OnThisHost)
-        })
-        .map(|(index, _)| Row { index, handle: collected.handle(index), answer: None })
+    let diagnoses = diagnose(&collected.snapshot);
+    host::asked_for(&args.select, collected, &diagnoses)
+        .map(|(index, _)| index as usize)
+        .map(|index| Row { index, handle: collected.handle(index), answer: None })
         .collect()
 }
 
@@ -90,11 +86,8 @@ fn ask_all(rows: &mut [Row]) -> Result<()> {
         let mut sockets: Vec<OwnedFd> = Vec::new();
         let mut asked = Vec::new();
         for row in batch.iter_mut() {
-            let socket = match row.handle {
-                Some(handle) => rescuer.socket(handle),
-                None => Err(Refusal::NoOwner),
-            };
-            match socket {
+            let handle = row.handle.ok_or(Refusal::NoOwner);
+            match handle.and_then(|handle| rescuer.socket(handle)) {
                 Ok(socket) => {
                     sockets.push(socket);
                     asked.push(row);
@@ -226,8 +219,7 @@ fn text(args: &AskArgs, collected: &Collected, rows: &[Row]) -> String {
     for row in rows {
         if let Some(Answer::Refused(refusal)) = &row.answer {
             let c = &snapshot.connections[row.index];
-            let who = words::who(snapshot, c);
-            let line = format!("Refused: {who}, port {} -> {}: {refusal}.", c.local.port(), c.peer);
+            let line = format!("Refused: {}: {refusal}.", words::named(snapshot, c));
             out.push_str(&wrap(&line, 4));
         }
     }

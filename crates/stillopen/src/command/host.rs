@@ -5,6 +5,8 @@ use std::{path::Path, time::Duration};
 use anyhow::Result;
 use stillopen_collect::{CollectError, Collected, Filter, Namespaces, Request, collect};
 use stillopen_model::{Connection, Gap, Host, KernelHz, Snapshot};
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+use stillopen_model::{Diagnosis, Finding};
 
 use crate::{cli::SelectArgs, clock, config, input::LimitArg};
 
@@ -76,6 +78,21 @@ pub(super) fn matches(snapshot: &Snapshot, c: &Connection, filter: &Filter) -> b
             .any(|of| snapshot.process(of).is_some_and(|p| p.pid == pid))
     };
     filter.passes(c.local, c.peer) && filter.pid.is_none_or(held)
+}
+
+/// The connections that were asked for and leave this host, each with its diagnosis.
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+pub(super) fn asked_for<'a>(
+    select: &SelectArgs,
+    collected: &'a Collected,
+    diagnoses: &'a [Diagnosis],
+) -> impl Iterator<Item = (u32, &'a Diagnosis)> {
+    let filter = filter(select);
+    let snapshot = &collected.snapshot;
+    (0..).zip(snapshot.connections.iter().zip(diagnoses)).filter_map(move |(index, (c, d))| {
+        let asked = matches(snapshot, c, &filter) && !d.findings.contains(Finding::OnThisHost);
+        asked.then_some((index, d))
+    })
 }
 
 fn namespaces(select: &SelectArgs) -> Namespaces {

@@ -401,8 +401,8 @@ fn why(report: &Report<'_>, rows: &[u32], text: &mut String) {
         }
         said.push(kind);
         let because = words::because(report.snapshot, c, d);
-        let (who, port) = (words::who(report.snapshot, c), c.local.port());
-        let line = format!("Why {}: {who}, port {port} -> {}: {because}.", kind.1, c.peer);
+        let named = words::named(report.snapshot, c);
+        let line = format!("Why {}: {named}: {because}.", kind.1);
         text.push_str(&wrap(&line, 4));
     }
 }

@@ -138,6 +138,11 @@ pub(crate) fn who(snapshot: &Snapshot, c: &Connection) -> String {
     }
 }
 
+/// `python3 (8123), port 40012 -> 10.96.14.3:8000`
+pub(crate) fn named(snapshot: &Snapshot, c: &Connection) -> String {
+    format!("{}, port {} -> {}", who(snapshot, c), c.local.port(), c.peer)
+}
+
 /// The limit that decides a diagnosis.
 pub(crate) fn limit<'a>(snapshot: &'a Snapshot, d: &Diagnosis) -> Option<&'a IdleLimit> {
     snapshot.limits.get(d.limit? as usize)

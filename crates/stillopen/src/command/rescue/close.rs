@@ -9,7 +9,7 @@ use stillopen_model::{Connection, Diagnosis, Snapshot, Verdict};
 use stillopen_remedy::{Closed, Refusal, Rescuer, batch_size, confirm, end, is_dead};
 
 use super::{
-    asked_for,
+    super::host::asked_for,
     json::{Document, Place, SCHEMA, json_text},
     repeated,
     text::{ROWS_SHOWN, probe_meets},
@@ -45,7 +45,7 @@ pub(super) fn run(
     diagnoses: &[Diagnosis],
 ) -> Result<ExitCode> {
     let snapshot = &collected.snapshot;
-    let mut dead: Vec<Dead> = asked_for(args, collected, diagnoses)
+    let mut dead: Vec<Dead> = asked_for(&args.select, collected, diagnoses)
         .filter(|(index, d)| is_dead(snapshot, &snapshot.connections[*index as usize], d))
         .map(|(index, _)| Dead { index, handle: collected.handle(index as usize), done: None })
         .collect();
@@ -82,10 +82,8 @@ fn end_all(collected: &Collected, dead: &mut [Dead]) -> Result<()> {
         let mut doomed: Vec<(&mut Dead, OwnedFd)> = Vec::new();
         let mut copies = Vec::new();
         for one in batch {
-            let socket = match one.handle {
-                Some(handle) => rescuer.socket(handle),
-                None => Err(Refusal::NoOwner),
-            };
+            let handle = one.handle.ok_or(Refusal::NoOwner);
+            let socket = handle.and_then(|handle| rescuer.socket(handle));
             let two = socket.and_then(|socket| {
                 let copy = socket.try_clone().map_err(Refusal::Options)?;
                 Ok((socket, copy))
@@ -174,9 +172,8 @@ fn named(
             Verdict::Cut { .. } => format!("; {}", probe_meets(words::limit(snapshot, d), c)),
             _ => String::new(),
         };
-        let who = words::who(snapshot, c);
         let because = because(snapshot, c, d);
-        let line = format!("  {who}, port {} -> {}: {because}{meets}.", c.local.port(), c.peer);
+        let line = format!("  {}: {because}{meets}.", words::named(snapshot, c));
         out.push_str(&wrap(&line, 4));
     }
     if dead.len() > ROWS_SHOWN {
@@ -197,8 +194,7 @@ fn outcome(collected: &Collected, dead: &[Dead]) -> String {
     for one in dead {
         if let Some(Err(refusal)) = &one.done {
             let c = &snapshot.connections[one.index as usize];
-            let who = words::who(snapshot, c);
-            let line = format!("Refused: {who}, port {} -> {}: {refusal}.", c.local.port(), c.peer);
+            let line = format!("Refused: {}: {refusal}.", words::named(snapshot, c));
             out.push_str(&wrap(&line, 4));
         }
     }

@@ -11,7 +11,7 @@ use std::{fs, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
 use stillopen_collect::{Collected, Handle, SocketOptions};
-use stillopen_model::{Diagnosis, Finding, KeepaliveValues, Verdict, diagnose};
+use stillopen_model::{Diagnosis, KeepaliveValues, Verdict, diagnose};
 use stillopen_remedy::{Choice, Left, Refusal, Rescuer, Undo, UndoRow, choose};
 
 use super::host::{self, Look};
@@ -78,21 +78,6 @@ fn read(args: &RescueArgs) -> Result<(Collected, Vec<Diagnosis>)> {
     Ok((collected, diagnoses))
 }
 
-/// The connections that were asked for and leave this host's namespace, with their diagnoses.
-fn asked_for<'a>(
-    args: &RescueArgs,
-    collected: &'a Collected,
-    diagnoses: &'a [Diagnosis],
-) -> impl Iterator<Item = (u32, &'a Diagnosis)> {
-    let filter = host::filter(&args.select);
-    let snapshot = &collected.snapshot;
-    (0..).zip(snapshot.connections.iter().zip(diagnoses)).filter_map(move |(index, (c, d))| {
-        let asked =
-            host::matches(snapshot, c, &filter) && !d.findings.contains(Finding::OnThisHost);
-        asked.then_some((index, d))
-    })
-}
-
 /// The options of this run that other commands take too, as they were given.
 fn repeated(args: &RescueArgs) -> Options {
     let mut options = Options::default();
@@ -104,7 +89,7 @@ fn repeated(args: &RescueArgs) -> Options {
 impl Rescue<'_> {
     fn choose(&mut self) {
         let Self { args, collected, diagnoses, rows } = self;
-        for (index, diagnosis) in asked_for(args, collected, diagnoses) {
+        for (index, diagnosis) in host::asked_for(&args.select, collected, diagnoses) {
             let chosen =
                 choose(&collected.snapshot, index, diagnosis, args.keepalive, !args.at_risk);
             let act = match chosen {

@@ -117,13 +117,9 @@ fn refusals(rescue: &Rescue<'_>, armed: &[&Row], out: &mut String) {
     });
     for (row, refusal) in refused.take(ROWS_SHOWN) {
         let c = &snapshot.connections[row.index as usize];
-        let line = format!("Refused: {}: {refusal}.", named(rescue, c));
+        let line = format!("Refused: {}: {refusal}.", words::named(snapshot, c));
         out.push_str(&wrap(&line, 4));
     }
-}
-
-fn named(rescue: &Rescue<'_>, c: &Connection) -> String {
-    format!("{}, port {} -> {}", words::who(&rescue.collected.snapshot, c), c.local.port(), c.peer)
 }
 
 /// One line for each reason; the cut ones by name, since somebody may wait on them.
@@ -138,7 +134,8 @@ fn left_alone(rescue: &Rescue<'_>, out: &mut String) {
             let c = &snapshot.connections[row.index as usize];
             let limit = words::limit(snapshot, &rescue.diagnoses[row.index as usize]);
             let meets = probe_meets(limit, c);
-            let line = format!("Left alone: {}: it is cut, and {meets}.", named(rescue, c));
+            let line =
+                format!("Left alone: {}: it is cut, and {meets}.", words::named(snapshot, c));
             out.push_str(&wrap(&line, 4));
         } else {
             counts.entry(left.name()).or_insert((left, 0)).1 += 1;

@@ -4,7 +4,7 @@ use std::{fs::File, io::Read as _, net::SocketAddr, path::Path, process::ExitCod
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
-use stillopen_remedy::{Undo, UndoRow, Undone};
+use stillopen_remedy::{Rescuer, Undo, UndoRow, Undone};
 
 use super::json::{Document, Options, SCHEMA, json_text};
 use crate::{
@@ -33,8 +33,10 @@ struct Row {
 /// Status 0: all that still are there were restored; 1: one could not be.
 pub(super) fn run(file: &Path, args: &RescueArgs) -> Result<ExitCode> {
     let undo = load(file).with_context(|| format!("read undo file {}", file.display()))?;
+    let mut rescuer = Rescuer::default();
+    let mut put_back = |row: &UndoRow| args.apply.then(|| row.put_back(&mut rescuer));
     let undone: Vec<(UndoRow, Option<Undone>)> =
-        undo.sockets.iter().map(|row| (*row, args.apply.then(|| row.put_back()))).collect();
+        undo.sockets.iter().map(|row| (*row, put_back(row))).collect();
     let refused = undone.iter().any(|(_, undone)| matches!(undone, Some(Undone::Refused(_))));
     let status = ExitCode::from(u8::from(refused));
     let text = if args.json {
