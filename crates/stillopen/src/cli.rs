@@ -70,7 +70,7 @@ pub enum Command {
     /// Is this connection still open? One keepalive probe tells.
     #[cfg(all(target_os = "linux", not(stillopen_portable)))]
     Ask(rescue::AskArgs),
-    /// The failure and its cure, replayed on virtual time; and the two programs of the incident.
+    /// See the failure and its cure on virtual time; try your own client behind a path that forgets.
     Lab(lab::LabArgs),
 }
 
@@ -85,7 +85,7 @@ pub struct CheckArgs {
     /// Which connections.
     #[command(flatten)]
     pub select: SelectArgs,
-    /// Look a second time after so long: probes that the peer sends show only as growth.
+    /// Look a second time after so long: a peer's keepalive probes show only between two looks.
     #[arg(long, value_name = "TIME", value_parser = input::duration)]
     pub sample: Option<Duration>,
     /// Don't look up which process holds a connection, nor the keepalive values that only that shows.
@@ -173,14 +173,18 @@ impl SelectArgs {
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
-  stillopen check                                 what is quiet and unprotected here
-  stillopen check --limit aws-nat-gateway         the path has an AWS NAT gateway
-  stillopen check --limit 900s@10.96.0.0/12       Services are behind IPVS
-  kubectl -n kube-system get cm kube-proxy -o yaml | stillopen check --kube-proxy-config -
-  sudo stillopen check --json                     all namespaces and owners, for a program
-  stillopen check --save case.json; stillopen check --from case.json --limit 350s
+  stillopen check                              what is quiet and unprotected
+  stillopen check --limit aws-nat-gateway      the path has an AWS NAT gateway
+  stillopen check --limit 900s@10.96.0.0/12    Services are behind IPVS
+  stillopen check --limit 350s --sample 30s    also watch for the peers' probes
+  sudo stillopen check --json                  every namespace, for a program
+  stillopen check --save case.json             keep it, for a colleague
+  stillopen check --from case.json --limit 350s
+  kubectl -n kube-system get cm kube-proxy -o yaml |
+    stillopen check --kube-proxy-config -
 
-Exit status: 0 nothing is at risk, 1 something is cut or will be within --horizon, 2 error.";
+Exit status: 0 nothing is at risk, 1 something is cut or will be within --horizon, 2 error. What is \
+unknown counts only with --fail-on unknown.";
 
 /// What else makes `check` fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -193,7 +197,7 @@ pub enum FailOn {
 #[derive(Debug, Args)]
 #[command(after_help = LIMITS_EXAMPLES)]
 pub struct LimitsArgs {
-    /// The idle limits of known components; only those that TEXT occurs in.
+    /// List the idle limits of known components instead; with TEXT only those that it occurs in.
     #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "",
           conflicts_with_all = ["kube_proxy_config", "service_cidrs", "from"])]
     pub catalogue: Option<String>,
@@ -203,23 +207,23 @@ pub struct LimitsArgs {
     /// What check --save kept, instead of this host.
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
-    /// Write JSON.
+    /// Write JSON (schemas stillopen.limits/1 and stillopen.catalogue/1, see docs/json.md).
     #[arg(long)]
     pub json: bool,
 }
 
 const LIMITS_EXAMPLES: &str = "\
 Examples:
-  sudo stillopen limits                  what this host's kernel forgets, and what is configured
-  stillopen limits --kube-proxy-config kube-proxy.yaml    what that means for Services
-  stillopen limits --catalogue           those of all known components
-  stillopen limits --catalogue azure     of Azure's";
+  sudo stillopen limits                 what this host's kernel forgets
+  stillopen limits --catalogue          what known components forget
+  stillopen limits --catalogue azure    Azure's
+  stillopen limits --kube-proxy-config kube-proxy.yaml";
 
 /// `stillopen findings`
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  stillopen findings armed_but_off")]
+#[command(after_help = "Examples:\n  stillopen findings\n  stillopen findings armed_but_off")]
 pub struct FindingsArgs {
-    /// Only this one.
+    /// Only this one, by the word that check prints.
     pub id: Option<String>,
     /// Write JSON.
     #[arg(long)]
@@ -241,7 +245,7 @@ pub struct AdviseArgs {
     /// Judge these values instead: idle/interval/count, such as 60/30/3.
     #[arg(long, value_name = "I/I/C")]
     pub keepalive: Option<KeepaliveValues>,
-    /// Reckon the cost for so many quiet connections.
+    /// Say what the probes of so many quiet connections cost.
     #[arg(long, value_name = "N", default_value = "1000",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub connections: u64,
@@ -256,14 +260,13 @@ pub struct AdviseArgs {
 
 const ADVISE_EXAMPLES: &str = "\
 Examples:
-  stillopen advise                                         the default, and which limits it survives
-  stillopen advise --limit aws-nat-gateway --limit 900s    the values for the tightest of them
-  stillopen advise --limit 350s --keepalive 300/75/9       are these good enough?
-  stillopen advise --client httpx                          how to set them: code to paste
-  stillopen advise --client list                           the clients
+  stillopen advise                         the default, and what it survives
+  stillopen advise --limit aws-nat-gateway --limit 900s
+  stillopen advise --limit 350s --keepalive 300/75/9    are these good enough?
+  stillopen advise --client httpx          how to set them: code to paste
+  stillopen advise --client list           the clients
 
-Exit status: 0; with --keepalive 1 where its values come too late or a limit counts payload only;
-2 error.";
+Exit status: 0; with --keepalive 1 where its values come too late or a limit counts payload only; 2 error.";
 
 /// Runs the command that the process was started with.
 ///
@@ -325,4 +328,49 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
             .downcast_ref::<io::Error>()
             .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// The usual width of a terminal.
+    const TERMINAL: usize = 80;
+
+    /// Each command that does something, with the words that call it.
+    fn leaves(command: &clap::Command, called: &str) -> Vec<(String, clap::Command)> {
+        let called = format!("{called} {}", command.get_name());
+        let below = command.get_subcommands().filter(|below| !below.is_hide_set());
+        let leaves: Vec<_> = below.flat_map(|below| leaves(below, &called)).collect();
+        if leaves.is_empty() { vec![(called, command.clone())] } else { leaves }
+    }
+
+    #[test]
+    fn no_line_of_a_help_is_wider_than_a_terminal() {
+        for (called, command) in leaves(&Cli::command(), "") {
+            let help = command.term_width(TERMINAL).render_long_help().to_string();
+            for line in help.lines() {
+                assert!(line.chars().count() <= TERMINAL, "{called}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_help_ends_with_examples_that_no_terminal_breaks() {
+        for (called, command) in leaves(&Cli::command(), "") {
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(after.contains("Example"), "{called} has no example");
+            let examples = after.lines().filter(|line| line.starts_with(' '));
+            for line in examples {
+                assert!(line.chars().count() <= TERMINAL, "{called}: {line}");
+            }
+            // A paragraph is one line: clap breaks it where the terminal ends.
+            let lines: Vec<&str> = after.lines().collect();
+            let broken =
+                |pair: &&[&str]| pair.iter().all(|line| line.starts_with(char::is_alphanumeric));
+            assert_eq!(lines.windows(2).find(broken), None, "{called}");
+        }
+    }
 }

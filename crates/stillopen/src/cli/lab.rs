@@ -36,7 +36,7 @@ pub enum LabCommand {
     /// Run your own client behind a path that forgets, and end as it does.
     #[cfg(all(target_os = "linux", not(stillopen_portable)))]
     Exec(ExecArgs),
-    /// Get ready for runs on a real kernel (lab run --driver vm).
+    /// Get ready for runs on a real kernel (--driver vm of lab run and lab exec).
     #[cfg(all(target_os = "linux", not(stillopen_portable)))]
     Vm(VmArgs),
     /// Process 1 of a guest of --driver vm.
@@ -204,27 +204,31 @@ pub enum ExecDriver {
 
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 const EXEC_EXAMPLES: &str = "\
-With --driver netns, the default, the client runs on this host in a network namespace of its own: it reaches
-STILLOPEN_SERVER and its own loopback, and nothing else; there is no way out to the host or the network. Files are
-the host's, the user is you. Time is real: choose a short --idle-timeout. What still runs when the client ends is
-killed.
+With --driver netns, the default, the client runs on this host in a network namespace of its own: it \
+reaches STILLOPEN_SERVER and its own loopback, and nothing else; there is no way out to the host or the \
+network. Files are the host's, the user is you. Time is real: choose a short --idle-timeout. What still \
+runs when the client ends is killed.
 
-With --driver vm the client runs in a guest, as root, on a clock that jumps over idle time: 15 real minutes of
-IPVS pass in seconds. It has this host's environment and folder, and of its files what is found to be needed:
-programs with their libraries, what their language keeps beside them, files that the arguments name (see
-docs/lab.md); the rest is for --include. Nothing that it writes there is kept.
+With --driver vm the client runs in a guest, as root, on a clock that jumps over idle time: 15 real \
+minutes of IPVS pass in seconds. It has this host's environment and folder, and of its files what is \
+found to be needed: programs with their libraries, what their language keeps beside them, files that \
+the arguments name (see docs/lab.md); the rest is for --include. Nothing that it writes there is kept.
 
 Examples:
   stillopen lab exec --idle-timeout 3s --answer-after 6s -- python3 my_client.py
-  stillopen lab exec --idle-timeout 3s --answer-after 6s -- sh -c 'curl http://$STILLOPEN_SERVER/'
-  stillopen lab exec --idle-timeout 5s --server './my-server --port $PORT' -- pytest tests/slow_answers.py
-  stillopen lab exec --profile nat-reset --idle-timeout 5s --summary path.json -- ./my-client
+  stillopen lab exec --idle-timeout 3s --answer-after 6s -- \\
+    sh -c 'curl http://$STILLOPEN_SERVER/'
+  stillopen lab exec --idle-timeout 5s --server './my-server --port $PORT' -- \\
+    pytest tests/slow_answers.py
+  stillopen lab exec --profile nat-reset --idle-timeout 5s \\
+    --summary path.json -- ./my-client
   stillopen lab exec --driver vm --answer-after 1000s -- python3 my_client.py
-  stillopen lab exec --driver vm --answer-after 1000s -- sh -c 'curl -sS http://$STILLOPEN_SERVER/'
-  stillopen lab exec --driver vm --server './my-server --port $PORT' --include my-server -- ./my-client
+  stillopen lab exec --driver vm --server './my-server --port $PORT' \\
+    --include my-server -- ./my-client
 
-Exit status: the client's own, 128 and the signal's number where one ended it; 127 where it is not found, 126
-where it can't be run, 125 for errors of stillopen's own, 124 where --for ended it, 2 for wrong arguments.";
+Exit status: the client's own, 128 and the signal's number where one ended it; 127 where it is not \
+found, 126 where it can't be run, 125 for errors of stillopen's own, 124 where --for ended it, 2 for \
+wrong arguments.";
 
 /// `stillopen lab vm`
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
@@ -275,8 +279,8 @@ Exit status: 0 model and kernel agree, 1 they differ, 2 error.";
 
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 const PREPARE_EXAMPLES: &str = "\
-The cache is $XDG_CACHE_HOME/stillopen/vm (or ~/.cache/stillopen/vm). Needed only where this host's own
-kernel cannot be booted: where /boot is not readable, or its kernel has no ip_vs. QEMU itself comes from
+The cache is $XDG_CACHE_HOME/stillopen/vm (or ~/.cache/stillopen/vm). Needed only where this host's own \
+kernel cannot be booted: where /boot is not readable, or its kernel has no ip_vs. QEMU itself comes from \
 your distribution (Debian, Ubuntu: apt install qemu-system-x86).
 
 Examples:
@@ -285,18 +289,19 @@ Examples:
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  stillopen lab run                                        the incident: an LLM agent behind IPVS
-  stillopen lab run --keepalive 60/30/3                    its cure alone
-  stillopen lab run --kube-proxy-config kube-proxy.yaml    with your cluster's timeouts
+  stillopen lab run                             an LLM agent behind IPVS
+  stillopen lab run --keepalive 60/30/3         its cure alone
+  stillopen lab run --kube-proxy-config kube-proxy.yaml    your own timeouts
   stillopen lab run half-close --json
-  stillopen lab run half-close --driver vm                 on a real kernel (stillopen lab vm prepare)
-  stillopen lab run --driver vm --on-node '14m check'      what check says on the node at minute 14
+  stillopen lab run half-close --driver vm      on a real kernel
+  stillopen lab run --driver vm --on-node '14m check'    what check says then
   stillopen lab run my-scenario.toml
 
 Exit status: 0 the expectations hold, 1 one fails, 2 error.";
 
 /// `stillopen lab list`
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  stillopen lab list")]
 pub struct ListArgs {
     /// Write JSON.
     #[arg(long)]
@@ -305,6 +310,7 @@ pub struct ListArgs {
 
 /// `stillopen lab sweep`
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  stillopen lab sweep")]
 pub struct SweepArgs {
     /// On IPv6.
     #[arg(long)]
@@ -333,13 +339,15 @@ pub struct AgentArgs {
 }
 
 const AGENT_EXAMPLES: &str = "\
-Without --script the model is any OpenAI-compatible endpoint: OPENAI_BASE_URL, OPENAI_MODEL and, where
+Without --script the model is any OpenAI-compatible endpoint: OPENAI_BASE_URL, OPENAI_MODEL and, where \
 it needs one, OPENAI_API_KEY.
 
 Examples:
   stillopen lab agent --script examples/agent-script.toml
-  OPENAI_BASE_URL=http://127.0.0.1:11434/v1 OPENAI_MODEL=qwen3 stillopen lab agent --rounds 6
-  curl -d '{\"id\":\"a\",\"text\":\"…\"}' -H 'content-type: application/json' 127.0.0.1:8000/v1/issues";
+  OPENAI_BASE_URL=http://127.0.0.1:11434/v1 OPENAI_MODEL=qwen3 \\
+    stillopen lab agent
+  curl -H 'content-type: application/json' -d '{\"id\":\"a\",\"text\":\"…\"}' \\
+    127.0.0.1:8000/v1/issues";
 
 /// `stillopen lab job`
 #[derive(Debug, Args)]
@@ -376,6 +384,6 @@ pub struct JobArgs {
 
 const JOB_EXAMPLES: &str = "\
 Example:
-  stillopen lab job --server 127.0.0.1:8000 --documents examples/documents --keepalive 60/30/3
+  stillopen lab job --server 127.0.0.1:8000 --documents examples/documents
 
 Exit status: 0 every document has its answer, 1 one has none, 2 error.";

@@ -48,9 +48,9 @@ pub struct LogsArgs {
 const LOGS_EXAMPLES: &str = "\
 Examples:
   stillopen logs --client client.log --server agent.log
-  stillopen logs --client job-*.log.gz --server /var/log/pods/mining_agent-*/agent/*.log
+  stillopen logs --client job-*.log.gz --server /var/log/pods/mining_*/*/*.log
   kubectl logs agent-0 | stillopen logs --client client.log --server -
-  stillopen logs --client client.log --server agent.log --id client:call_id --id server:request_id
-  stillopen logs --server agent.log              one side says less, and says so
+  stillopen logs --client a.log --server b.log --id client:call --id server:req
+  stillopen logs --server agent.log    one side says less, and says so
 
 Exit status: 0 no answer was lost, 1 some were, 2 error.";

@@ -51,20 +51,20 @@ pub struct RescueArgs {
 }
 
 const RESCUE_USAGE: &str = "\
-stillopen rescue <--at-risk|--pid PID|--port PORT|--peer CIDR> [--apply] [OPTIONS]
-       stillopen rescue --close-dead [--apply] [OPTIONS]
+stillopen rescue <--at-risk|--pid PID|--port PORT|--peer CIDR> [OPTIONS]
+       stillopen rescue --close-dead [OPTIONS]
        stillopen rescue --undo FILE [--apply]";
 
 const RESCUE_EXAMPLES: &str = "\
-The process that holds a connection is not stopped, traced or restarted: only its socket's options
+The process that holds a connection is not stopped, traced or restarted: only its socket's options \
 change. A connection that is cut already is not revived by any option, and gets none.
 
 Examples:
-  sudo stillopen rescue --at-risk                         what would be done
+  sudo stillopen rescue --at-risk                 what would be done
   sudo stillopen rescue --at-risk --apply --save-undo before.json
   sudo stillopen rescue --undo before.json --apply
-  stillopen rescue --pid 4711 --limit 350s --apply        of one program of one's own
-  sudo stillopen rescue --close-dead                      which would be ended; --apply ends them
+  stillopen rescue --pid 4711 --limit 350s --apply
+  sudo stillopen rescue --close-dead              which; --apply ends them
 
 Exit status: 0, 1 something was refused or could not be done, 2 error.";
 
@@ -87,13 +87,13 @@ pub struct AskArgs {
 }
 
 const ASK_EXAMPLES: &str = "\
-WARNING: on a path that has forgotten the connection a probe may draw a reset, which ends it: its
+WARNING: on a path that has forgotten the connection a probe may draw a reset, which ends it: its \
 program gets an error then.
 
-Each try makes the kernel send one keepalive probe on a quiet connection, up to three tries a
-second apart. A live peer's kernel answers it; no program notices anything. The socket's own
-options are put back afterwards, also if this command is killed (a TCP_KEEPIDLE that was never set
-comes back as its number). Connections with data in flight are left alone.
+Each try makes the kernel send one keepalive probe on a quiet connection, up to three tries a second \
+apart. A live peer's kernel answers it; no program notices anything. The socket's own options are put \
+back afterwards, also if this command is killed (a TCP_KEEPIDLE that was never set comes back as its \
+number). Connections with data in flight are left alone.
 
 Examples:
   stillopen ask --pid 4711                     which would be asked

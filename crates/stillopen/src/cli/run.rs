@@ -17,7 +17,7 @@ pub struct RunArgs {
     /// tightest. Without it, those of stillopen.toml.
     #[arg(long = "limit", value_name = "TIME|ID[@CIDR]", value_parser = input::limit_arg)]
     pub limits: Vec<LimitArg>,
-    /// These values instead: idle/interval/count. Without it and without a limit 60/30/3.
+    /// These values instead: idle/interval/count. Without it and without a limit they are 60/30/3.
     #[arg(long, value_name = "I/I/C")]
     pub keepalive: Option<KeepaliveValues>,
     /// Start CMD without keepalive where it can't be had, and say so, instead of not starting it.
@@ -34,13 +34,13 @@ pub struct RunArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  stillopen run -- python3 job.py                        60/30/3 on every TCP connection
+  stillopen run -- python3 job.py         60/30/3 on every TCP connection
   stillopen run --limit aws-nat-gateway -- java -jar app.jar
   stillopen run --keepalive 40/20/3 --report -- ./server
 
-CMD keeps its process id, its terminal, its signals and its exit status. What it sets on a socket
-itself wins. It need not run as root, but is then started with no_new_privs: sudo and other setuid
-programs inside get no privilege. A process of CMD's in another network namespace or cgroup, or of
+CMD keeps its process id, its terminal, its signals and its exit status. What it sets on a socket \
+itself wins. It need not run as root, but is then started with no_new_privs: sudo and other setuid \
+programs inside get no privilege. A process of CMD's in another network namespace or cgroup, or of \
 another user, is left alone. More in docs/run.md.
 
 Exit status: that of CMD; 125 it was not started, 126 it could not be executed, 127 there is none.";
