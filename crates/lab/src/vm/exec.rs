@@ -110,10 +110,11 @@ pub fn exec(
     job.watch_ms = millis(options.longest);
 
     let boot = qemu::boot(kernel, &job, Some(pack), LIMIT, |line| {
-        if let Line::Said { process, to, text } = line {
+        if let Line::Said { process, to, text } = &line {
             let own_output = *process == number && *to == Stream::Out;
             wrote(if own_output { Wrote::Out(&text.0) } else { Wrote::Err(&text.0) });
         }
+        Some(line)
     })?;
 
     let ended = Ended::of(number, options.longest, &boot.lines)?;

@@ -227,7 +227,7 @@ pub fn run(
     let watch = scenario.watch.unwrap_or_default().0;
     job.watch_ms = scenario.incident.as_ref().map_or(millis(watch), incident::longest_ms);
     job.processes = on_node::processes(on_node, 0, job.watch_ms)?;
-    let boot = qemu::boot(kernel, &job, None, LIMIT, |_| {})?;
+    let boot = qemu::boot(kernel, &job, None, LIMIT, Some)?;
     let mut runs = Vec::new();
     for ((options, path), lane) in arms.iter().zip(&paths).zip(&job.lanes) {
         let mut result = run::blank(scenario, path, options);

@@ -18,9 +18,11 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fs::{MemfdFlags, memfd_create},
+    fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create},
     process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal},
 };
+
+use stillopen_model::human;
 
 use super::{
     VmError,
@@ -66,13 +68,13 @@ pub(crate) struct Walls {
 }
 
 /// Boots the kernel with this job and waits for its end. `pack`: what its programs need, if any; `each` is told
-/// each line as it comes.
+/// each line as it comes, up to the last, and gives back what is to be kept of it.
 pub(crate) fn boot(
     kernel: &Kernel,
     job: &Job,
     pack: Option<Pack>,
     limit: Duration,
-    mut each: impl FnMut(&Line),
+    mut each: impl FnMut(Line) -> Option<Line>,
 ) -> Result<Boot, VmError> {
     let began = Instant::now();
     let mut image = memory("image")?;
@@ -112,28 +114,34 @@ pub(crate) fn boot(
     })?);
     let mut walls = Walls::default();
     let mut reader = Reader { file: results, read: 0, rest: Vec::new() };
-    let mut lines = Vec::new();
-    let ended = child.wait(limit, || {
-        let before = lines.len();
-        // What can't be read now is read at the end.
-        let _ = reader.read(&mut lines);
-        for line in &lines[before..] {
-            match line {
+    let (mut lines, mut failed) = (Vec::new(), None);
+    let mut is_done = false;
+    // What is there now, whenever that is: QEMU may end between two looks.
+    let mut hear = || {
+        reader.read(|line| {
+            match &line {
                 Line::Booted { .. } => walls.booted = began.elapsed(),
                 Line::Ready { .. } => walls.ready = began.elapsed(),
-                _ => each(line),
+                Line::Failed { what } => failed = Some(what.clone()),
+                _ => {}
             }
-        }
-    })?;
+            is_done = matches!(line, Line::Done { .. });
+            lines.extend(each(line));
+        })
+    };
+    // What can't be read now is read at the end.
+    let ended = child.wait(limit, || drop(hear()))?;
     drop(child);
+    hear().map_err(VmError::io("read", Path::new("what the guest wrote")))?;
 
     walls.ended = began.elapsed();
-    reader.read(&mut lines).map_err(VmError::io("read", Path::new("what the guest wrote")))?;
-    let what = match lines.last() {
-        _ if !ended => format!("it was not done after {} s", limit.as_secs()),
-        Some(Line::Done { .. }) => return Ok(Boot { lines, walls }),
-        Some(Line::Failed { what }) => what.clone(),
-        _ => {
+    if ended && is_done {
+        return Ok(Boot { lines, walls });
+    }
+    let what = match failed {
+        _ if !ended => format!("it was not done after {}", human(limit)),
+        Some(what) => what,
+        None => {
             let said = text(&mut complaints)?;
             let said = said.lines().rfind(|line| !line.trim().is_empty());
             format!("it ended before it was done ({})", said.map_or("a panic?", str::trim))
@@ -200,24 +208,26 @@ struct Reader {
 }
 
 impl Reader {
-    /// The lines that are new; what is none is left out. The serial port ends lines as terminals do.
-    fn read(&mut self, into: &mut Vec<Line>) -> io::Result<()> {
+    /// Hands on the lines that are new, and frees their memory; what is no line is left out. The serial port ends
+    /// lines as terminals do.
+    fn read(&mut self, mut each: impl FnMut(Line)) -> io::Result<()> {
         let mut buffer = vec![0; 64 * 1024];
         loop {
             let length = self.file.read_at(&mut buffer, self.read)?;
             if length == 0 {
                 return Ok(());
             }
+            let free = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            fallocate(&self.file, free, self.read, length as u64)?;
             self.read += length as u64;
             self.rest.extend(&buffer[..length]);
             let Some(end) = self.rest.iter().rposition(|&byte| byte == b'\n') else { continue };
             let rest = self.rest.split_off(end + 1);
             let whole = std::mem::replace(&mut self.rest, rest);
-            into.extend(
-                whole
-                    .split(|&byte| byte == b'\n')
-                    .filter_map(|line| serde_json::from_slice(line.trim_ascii_end()).ok()),
-            );
+            whole
+                .split(|&byte| byte == b'\n')
+                .filter_map(|line| serde_json::from_slice(line.trim_ascii_end()).ok())
+                .for_each(&mut each);
         }
     }
 }
@@ -234,4 +244,34 @@ fn kept(mut console: File, mut complaints: File) -> Result<PathBuf, VmError> {
     file.write_all(text.as_bytes()).map_err(failed)?;
     let (_, path) = file.keep().map_err(|error| failed(error.error))?;
     Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_handed_on_once_however_the_looks_at_the_file_cut_them() {
+        let mut guest = memory("results").unwrap();
+        let mut reader = Reader { file: guest.try_clone().unwrap(), read: 0, rest: Vec::new() };
+        let all: Vec<Line> = (0..4000).map(|at_ms| Line::Done { at_ms }).collect();
+        let text = all.iter().map(|line| serde_json::to_string(line).unwrap() + "\r\n");
+        let text = format!("SeaBIOS\r\n{}", text.collect::<String>());
+        let mut heard = Vec::new();
+        let mut hear = || {
+            let at = |line| match line {
+                Line::Done { at_ms } => at_ms,
+                other => panic!("{other:?}"),
+            };
+            reader.read(|line| heard.push(at(line))).unwrap();
+        };
+        // The last part, larger than what is read at once, comes when the guest has ended.
+        let (first, last) = text.as_bytes().split_at(7);
+        guest.write_all(first).unwrap();
+        hear();
+        guest.write_all(last).unwrap();
+        hear();
+        hear();
+        assert_eq!(heard, (0..4000).collect::<Vec<u64>>());
+    }
 }

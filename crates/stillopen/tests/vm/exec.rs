@@ -106,6 +106,24 @@ fn a_server_of_ones_own_and_a_file_that_is_missing() {
     assert!(said.contains(&format!("--include {folder}/missing.txt")), "{said}");
 }
 
+/// What a client writes just before its end is written just before the guest's.
+#[test]
+#[ignore = "boots a kernel under QEMU: cargo xtask test vm"]
+fn all_that_a_client_writes_arrives_byte_for_byte() {
+    for _ in 0..4 {
+        let output = exec(&["--", "sh", "-c", "echo hello; printf bye >&2"]);
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "hello\n".into()));
+        assert!(said.starts_with("bye"), "{said}");
+    }
+    let file = tempfile::NamedTempFile::new().expect("make a file");
+    let bytes: Vec<u8> = (0..=255).cycle().take(200_000).collect();
+    fs::write(file.path(), &bytes).expect("write a file");
+    let output = exec(&["--", "cat", file.path().to_str().expect("a path is text")]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(output.stdout == bytes, "{} bytes of {}", output.stdout.len(), bytes.len());
+}
+
 #[test]
 #[ignore = "boots a kernel under QEMU: cargo xtask test vm"]
 fn a_client_that_never_ends_is_ended() {

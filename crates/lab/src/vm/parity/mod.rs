@@ -153,7 +153,7 @@ pub fn on_kernel(kernel: &Kernel, seed: u64) -> Result<OnKernel, VmError> {
     }
     let boots = thread::scope(|scope| {
         let boots =
-            jobs.each_ref().map(|job| scope.spawn(|| qemu::boot(kernel, job, None, LIMIT, |_| {})));
+            jobs.each_ref().map(|job| scope.spawn(|| qemu::boot(kernel, job, None, LIMIT, Some)));
         boots.map(|boot| boot.join().unwrap_or_else(|_| Err(VmError::Protocol("a panic".into()))))
     });
     let [many, long] = boots;
