@@ -8,9 +8,13 @@
 
 #[cfg(feature = "programs")]
 pub mod agent;
+#[cfg(all(feature = "programs", target_os = "linux", not(stillopen_portable)))]
+pub mod agreement;
 #[cfg(feature = "programs")]
 mod clock;
 pub mod embedded;
+#[cfg(all(feature = "programs", target_os = "linux", not(stillopen_portable)))]
+mod ends;
 #[cfg(feature = "programs")]
 pub mod exec;
 #[cfg(feature = "programs")]

@@ -1,20 +1,74 @@
 //! What was observed of a timeline's connections, whoever ran them, and what it adds up to.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use crate::{
-    middlebox::Side,
+    middlebox::{Carried, End, Fate, Middlebox, Side, View},
     result::{AttemptResult, Outcome, RunResult, Saw},
     scenario::{Expect, Scenario, Sees, Who},
-    sim::Crossing,
 };
 
+/// Segments of one answer, which come within this, are one event to its reader.
+pub(crate) const ONE_EVENT: Duration = Duration::from_millis(100);
+
+/// A packet of a connection at the middlebox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Crossing {
+    pub(crate) at: Duration,
+    pub(crate) from: Side,
+    pub(crate) payload: usize,
+    /// When the entry would have died if this packet had not come; `None`: there was no entry.
+    pub(crate) due: Option<Duration>,
+    /// What it met.
+    pub(crate) met: Met,
+}
+
+/// What a packet met at the middlebox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Met {
+    Translated,
+    Untranslated,
+    Dropped,
+    Answered,
+}
+
+impl From<&Fate> for Met {
+    fn from(fate: &Fate) -> Self {
+        match fate {
+            Fate::Forward { known: true } => Self::Translated,
+            Fate::Forward { known: false } => Self::Untranslated,
+            Fate::Drop(_) => Self::Dropped,
+            Fate::Answer(_) => Self::Answered,
+        }
+    }
+}
+
+impl Crossing {
+    /// Whose connection a packet is of, by its client's end, and what is known of it before it is handled.
+    pub(crate) fn before(
+        middlebox: &Middlebox,
+        vip: SocketAddr,
+        (at, from): (Duration, Side),
+        view: &View,
+    ) -> Option<(End, Self)> {
+        let Carried::Tcp(segment) = view.carried else { return None };
+        let client = match from {
+            Side::Client => view.from(&segment),
+            Side::Server => view.to(&segment),
+        };
+        let entry = middlebox.entry(client.into(), vip);
+        let due = entry.map(|(_, due)| due).filter(|&due| due > at);
+        Some((client, Self { at, from, payload: segment.payload, due, met: Met::Dropped }))
+    }
+}
+
 /// A timeline that has been run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Observed {
     pub(crate) connections: Vec<Connection>,
-    pub(crate) sent: Vec<Sent>,
-    pub(crate) saw: Vec<(Duration, Saw)>,
+    sent: Vec<Sent>,
+    saw: Vec<(Duration, Saw)>,
+    one_event: Duration,
 }
 
 /// One connection.
@@ -29,21 +83,80 @@ pub(crate) struct Connection {
     /// Whether client and server got anything when the path forgot it.
     pub(crate) told: [bool; 2],
     /// Whether their programs learnt of it afterwards.
-    pub(crate) told_later: [bool; 2],
+    told_later: [bool; 2],
+    /// Whether an end has closed or said that it will send no more: an end of file is then no news.
+    pub(crate) closing: bool,
 }
 
 /// One send, to be matched with what arrives.
 #[derive(Debug)]
-pub(crate) struct Sent {
-    pub(crate) connection: usize,
-    pub(crate) by: Who,
-    pub(crate) at: Duration,
+struct Sent {
+    connection: usize,
+    by: Who,
+    at: Duration,
     /// The sender's last byte of it, counted from its first send.
-    pub(crate) last_byte: usize,
-    pub(crate) refused: bool,
+    last_byte: usize,
+    refused: bool,
 }
 
 impl Observed {
+    /// Nothing yet. What one end reads within `one_event` is one event: [`ONE_EVENT`] but where the clock is a
+    /// divided one.
+    pub(crate) fn new(connections: usize, one_event: Duration) -> Self {
+        let connections = vec![Connection::default(); connections];
+        Self { connections, sent: Vec::new(), saw: Vec::new(), one_event }
+    }
+
+    /// An end's program sent, or met this error instead.
+    pub(crate) fn sent(
+        &mut self,
+        connection: usize,
+        by: Who,
+        bytes: usize,
+        at: Duration,
+        error: Option<&str>,
+    ) {
+        let before = (self.sent.iter())
+            .filter(|sent| (sent.connection, sent.by, sent.refused) == (connection, by, false));
+        let last_byte = before.map(|sent| sent.last_byte).max().unwrap_or_default() + bytes;
+        self.sent.push(Sent { connection, by, at, last_byte, refused: error.is_some() });
+        if let Some(error) = error {
+            self.note(connection, by, error, 0, at);
+        }
+    }
+
+    /// What an end's program saw: `data`, `eof`, or an error by its name.
+    pub(crate) fn saw(
+        &mut self,
+        connection: usize,
+        who: Who,
+        what: &str,
+        bytes: usize,
+        at: Duration,
+    ) {
+        self.note(connection, who, what, bytes, at);
+        if let Some(of) = self.connections.get_mut(connection) {
+            let news = what.starts_with('E') || what == "eof" && !of.closing;
+            let end = usize::from(who == Who::Server);
+            of.told_later[end] |= of.forgot.is_some() && news && !of.told[end];
+        }
+    }
+
+    fn note(&mut self, connection: usize, who: Who, what: &str, bytes: usize, at: Duration) {
+        let who = if who == Who::Client { "client" } else { "server" };
+        let of_end =
+            |(_, saw): &&mut (Duration, Saw)| (saw.connection, saw.who) == (connection, who);
+        if let Some((last, saw)) = self.saw.iter_mut().rev().find(of_end)
+            && (what, saw.what) == ("data", "data")
+            && at.saturating_sub(*last) < self.one_event
+        {
+            saw.bytes += bytes;
+            return;
+        }
+        let saw = Saw { at_s: at.as_secs_f64(), connection, who, what: known(what), bytes };
+        self.saw.push((at, saw));
+    }
+
     pub(crate) fn sum_up(self, scenario: &Scenario, result: &mut RunResult) {
         let end = scenario.watch.unwrap_or_default().0;
         for expect in &scenario.expect {
@@ -132,4 +245,19 @@ impl Observed {
             )
         })
     }
+}
+
+/// The words of results are few.
+fn known(what: &str) -> &'static str {
+    const WORDS: [&str; 8] = [
+        "data",
+        "eof",
+        "ECONNRESET",
+        "EPIPE",
+        "ETIMEDOUT",
+        "ECONNREFUSED",
+        "EHOSTUNREACH",
+        "ENETUNREACH",
+    ];
+    WORDS.into_iter().find(|word| *word == what).unwrap_or("another error")
 }

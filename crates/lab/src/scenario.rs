@@ -337,6 +337,12 @@ impl Scenario {
         }
     }
 
+    /// How many connections its timeline has.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.timeline.iter().filter(|step| step.does == Does::Connect).count()
+    }
+
     fn check_timeline(&self) -> Result<(), String> {
         if !self.timeline.is_sorted_by_key(|step| step.at) {
             return Err("the timeline is not in the order of its times".into());

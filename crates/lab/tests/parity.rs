@@ -19,7 +19,7 @@ fn model_and_kernel_agree() {
 
 #[test]
 fn a_model_that_is_wrong_on_purpose_is_found_out() {
-    for wrong in [Model::TenSecondsLess, Model::DropsUntranslated] {
+    for wrong in [Model::TenSecondsLess, Model::DropsUntranslated, Model::LivesForADay] {
         let comparison = compare(&recorded(), wrong).unwrap();
         assert!(!comparison.differences.is_empty(), "{wrong:?}");
     }

@@ -20,8 +20,12 @@ use stillopen_model::KeepaliveValues;
 
 pub use self::tcp::Errno;
 use self::tcp::{Origin, Seen, Socket, State};
-use crate::middlebox::{
-    Carried, End, Fate, Middlebox, Output, Side, Timeouts, View, flag, reset_for, unreachable_quote,
+use crate::{
+    middlebox::{
+        Carried, End, Fate, Middlebox, Output, Side, Timeouts, View, flag, reset_for,
+        unreachable_quote,
+    },
+    observed::{Crossing, Met},
 };
 
 /// From an end to the middlebox, or from there to an end: a round trip is 1 ms.
@@ -42,27 +46,6 @@ pub(crate) enum Notice {
     Told(SocketId),
     /// The middlebox forgot the connection of this client socket.
     Forgot { client: End, last: Duration },
-}
-
-/// A packet of a connection at the middlebox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Crossing {
-    pub(crate) at: Duration,
-    pub(crate) from: Side,
-    pub(crate) payload: usize,
-    /// When the entry would have died if this packet had not come; `None`: there was no entry.
-    pub(crate) due: Option<Duration>,
-    /// What it met.
-    pub(crate) met: Met,
-}
-
-/// What a packet met at the middlebox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Met {
-    Translated,
-    Untranslated,
-    Dropped,
-    Answered,
 }
 
 #[derive(Debug)]
@@ -246,16 +229,14 @@ impl World {
     }
 
     fn at_middlebox(&mut self, from: Side, mut packet: Vec<u8>) {
-        let crossing = self.crossing(from, &packet);
+        let view = View::parse(&packet);
+        let crossing = view
+            .ok()
+            .and_then(|view| Crossing::before(&self.middlebox, self.vip, (self.now, from), &view));
         let fate = self.middlebox.handle_packet(self.now, from, &mut packet);
         if let Some((client, crossing)) = crossing {
-            let met = match fate {
-                Fate::Forward { known: true } => Met::Translated,
-                Fate::Forward { known: false } => Met::Untranslated,
-                Fate::Drop(_) => Met::Dropped,
-                Fate::Answer(_) => Met::Answered,
-            };
-            self.crossings.entry(client).or_default().push(Crossing { met, ..crossing });
+            let crossing = Crossing { met: Met::from(&fate), ..crossing };
+            self.crossings.entry(client).or_default().push(crossing);
         }
         match fate {
             Fate::Forward { .. } => self.file_in(LINK, Event::AtEnd { packet, told: false }),
@@ -263,20 +244,6 @@ impl World {
             Fate::Drop(_) => {}
         }
         self.settle_middlebox();
-    }
-
-    /// Whose connection a packet is of, and what is known of it before it is handled.
-    fn crossing(&self, from: Side, packet: &[u8]) -> Option<(End, Crossing)> {
-        let view = View::parse(packet).ok()?;
-        let Carried::Tcp(segment) = view.carried else { return None };
-        let client = match from {
-            Side::Client => view.from(&segment),
-            Side::Server => view.to(&segment),
-        };
-        let entry = self.middlebox.entry(client.into(), self.vip);
-        let due = entry.map(|(_, due)| due).filter(|&due| due > self.now);
-        let (at, payload, met) = (self.now, segment.payload, Met::Dropped);
-        Some((client, Crossing { at, from, payload, due, met }))
     }
 
     /// A packet reaches the host that has its destination, if any has.

@@ -1,16 +1,12 @@
 //! Runs a scenario's timeline: the two ends do what the steps say, and what their programs see is noted.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::BTreeMap;
 
-use super::{Notice, SocketId, World, tcp::Seen};
+use super::{Errno, Notice, SocketId, World, tcp::Seen};
 use crate::{
     middlebox::{End, TcpState},
-    observed::{self, Observed, Sent},
+    observed::{self, ONE_EVENT, Observed},
     path::Path,
-    result::Saw,
     run::{Run, RunOptions, blank, client_keepalive},
     scenario::{Does, Scenario, Step, Who},
 };
@@ -20,10 +16,6 @@ use crate::{
 struct Connection {
     client: SocketId,
     server: Option<SocketId>,
-    /// When the path forgot it, and its last packet before that.
-    forgot: Option<(Duration, Duration)>,
-    /// Whether an end has closed or said that it will send no more: an end of file is then no news.
-    closing: bool,
 }
 
 struct Timeline<'a> {
@@ -32,10 +24,7 @@ struct Timeline<'a> {
     world: World,
     connections: Vec<Connection>,
     by_client: BTreeMap<End, usize>,
-    sent: Vec<Sent>,
-    saw: Vec<(Duration, Saw)>,
-    told: BTreeSet<SocketId>,
-    told_later: BTreeSet<SocketId>,
+    observed: Observed,
 }
 
 pub(crate) fn run(scenario: &Scenario, path: &Path, options: &RunOptions) -> Run {
@@ -56,10 +45,7 @@ pub(crate) fn run(scenario: &Scenario, path: &Path, options: &RunOptions) -> Run
         world,
         connections: Vec::new(),
         by_client: BTreeMap::new(),
-        sent: Vec::new(),
-        saw: Vec::new(),
-        told: BTreeSet::new(),
-        told_later: BTreeSet::new(),
+        observed: Observed::new(0, ONE_EVENT),
     };
     let end = scenario.watch.unwrap_or_default().0;
     while let Some(notice) = timeline.world.next(end) {
@@ -88,12 +74,15 @@ impl Timeline<'_> {
             }
             Notice::Seen(socket, seen) => self.seen(socket, seen),
             Notice::Told(socket) => {
-                self.told.insert(socket);
+                if let Some((connection, who)) = self.end(socket) {
+                    let told = &mut self.observed.connections[connection].told;
+                    told[usize::from(who == Who::Server)] = true;
+                }
             }
             Notice::Forgot { client, last } => {
                 let at = self.world.now();
                 if let Some(&connection) = self.by_client.get(&client) {
-                    self.connections[connection].forgot.get_or_insert((at, last));
+                    self.observed.connections[connection].forgot.get_or_insert((at, last));
                 }
             }
         }
@@ -110,11 +99,11 @@ impl Timeline<'_> {
             let keepalive = client_keepalive(self.scenario, options);
             let client = self.world.connect(from, keepalive);
             self.by_client.insert(self.world.local(client), step.connection);
-            let fresh = Connection { client, server: None, forgot: None, closing: false };
-            self.connections.push(fresh);
+            self.connections.push(Connection { client, server: None });
+            self.observed.connections.push(observed::Connection::default());
             return;
         }
-        let connection = &mut self.connections[step.connection];
+        let connection = &self.connections[step.connection];
         let socket = match step.who {
             Who::Client => Some(connection.client),
             Who::Server | Who::Path => connection.server,
@@ -124,11 +113,11 @@ impl Timeline<'_> {
             Does::Send { bytes } => self.send(step, socket, bytes),
             Does::SetKeepalive { keepalive } => self.world.set_keepalive(socket, keepalive.0),
             Does::Shutdown => {
-                connection.closing = true;
+                self.observed.connections[step.connection].closing = true;
                 self.world.shutdown(socket);
             }
             Does::Close => {
-                connection.closing = true;
+                self.observed.connections[step.connection].closing = true;
                 self.world.close(socket);
             }
             Does::Connect | Does::SetIdleTimeout { .. } => {}
@@ -136,18 +125,8 @@ impl Timeline<'_> {
     }
 
     fn send(&mut self, step: &Step, socket: SocketId, bytes: usize) {
-        let refused = self.world.send(socket, bytes).err();
-        let (connection, by, at) = (step.connection, step.who, self.world.now());
-        let before = self
-            .sent
-            .iter()
-            .filter(|sent| (sent.connection, sent.by, sent.refused) == (connection, by, false));
-        let last_byte = before.map(|sent| sent.last_byte).max().unwrap_or_default() + bytes;
-        let was_refused = refused.is_some();
-        self.sent.push(Sent { connection, by, at, last_byte, refused: was_refused });
-        if let Some(errno) = refused {
-            self.note(socket, errno.name(), 0);
-        }
+        let refused = self.world.send(socket, bytes).err().map(Errno::name);
+        self.observed.sent(step.connection, step.who, bytes, self.world.now(), refused);
     }
 
     fn seen(&mut self, socket: SocketId, seen: Seen) {
@@ -157,29 +136,9 @@ impl Timeline<'_> {
             Seen::Eof => ("eof", 0),
             Seen::Error(errno) => (errno.name(), 0),
         };
-        self.note(socket, what, bytes);
-        let Some((connection, _)) = self.end(socket) else { return };
-        let Connection { forgot, closing, .. } = self.connections[connection];
-        let news = matches!(seen, Seen::Error(_)) || seen == Seen::Eof && !closing;
-        if forgot.is_some() && news && !self.told.contains(&socket) {
-            self.told_later.insert(socket);
+        if let Some((connection, who)) = self.end(socket) {
+            self.observed.saw(connection, who, what, bytes, self.world.now());
         }
-    }
-
-    fn note(&mut self, socket: SocketId, what: &'static str, bytes: usize) {
-        let Some((connection, who)) = self.end(socket) else { return };
-        let at = self.world.now();
-        let name = if who == Who::Client { "client" } else { "server" };
-        // Segments of one answer are one event to its reader.
-        if let Some((last, saw)) = self.saw.last_mut() {
-            let same = (saw.connection, saw.who, saw.what) == (connection, name, "data");
-            if what == "data" && same && at.saturating_sub(*last) < Duration::from_millis(100) {
-                saw.bytes += bytes;
-                return;
-            }
-        }
-        let saw = Saw { at_s: at.as_secs_f64(), connection, who: name, what, bytes };
-        self.saw.push((at, saw));
     }
 
     fn end(&self, socket: SocketId) -> Option<(usize, Who)> {
@@ -192,21 +151,12 @@ impl Timeline<'_> {
         })
     }
 
-    fn observed(self) -> Observed {
-        let Self { world, connections, sent, saw, told, told_later, .. } = self;
-        let connections = connections.iter().map(|connection| {
-            let Connection { client, server, forgot, .. } = *connection;
-            let both = |of: &BTreeSet<SocketId>| {
-                [of.contains(&client), server.is_some_and(|server| of.contains(&server))]
-            };
-            observed::Connection {
-                crossings: world.crossings(world.local(client)).to_vec(),
-                forgot,
-                probes: world.probes(client),
-                told: both(&told),
-                told_later: both(&told_later),
-            }
-        });
-        Observed { connections: connections.collect(), sent, saw }
+    fn observed(mut self) -> Observed {
+        for (connection, of) in self.connections.iter().zip(&mut self.observed.connections) {
+            let client = connection.client;
+            of.crossings = self.world.crossings(self.world.local(client)).to_vec();
+            of.probes = self.world.probes(client);
+        }
+        self.observed
     }
 }

@@ -1,14 +1,11 @@
 //! A scenario as a lane of the guest: which settings of a real kernel its path is.
 
-use std::time::Duration;
-
-use stillopen_model::KeepaliveValues;
-
 use super::{
     VmError,
-    protocol::{Does, End, Keepalive, Lane, Serves, Step, Table},
+    protocol::{Does, Lane, Serves, Step, Table},
 };
 use crate::{
+    ends::{End, keepalive, whole_seconds},
     middlebox::TcpState,
     path::Path,
     run::{RunOptions, client_keepalive},
@@ -160,18 +157,10 @@ fn step(step: &scenario::Step) -> Step {
     }
 }
 
-fn keepalive(values: KeepaliveValues) -> Keepalive {
-    [whole_seconds(values.idle), whole_seconds(values.interval), values.count]
-}
-
-/// The kernel takes whole seconds; a part of one counts as one.
-fn whole_seconds(time: Duration) -> u32 {
-    let up = u64::from(time.subsec_nanos() > 0);
-    u32::try_from(time.as_secs() + up).unwrap_or(u32::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::embedded;
 

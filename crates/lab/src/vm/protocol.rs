@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::Who;
+use crate::ends::{End, Keepalive};
 
 /// Everything that one boot does.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -109,9 +109,6 @@ pub(crate) enum Table {
     Conntrack,
 }
 
-/// Seconds, seconds, number.
-pub(crate) type Keepalive = [u32; 3];
-
 /// One step of a timeline.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Step {
@@ -119,27 +116,6 @@ pub(crate) struct Step {
     pub who: End,
     pub connection: usize,
     pub does: Does,
-}
-
-/// Who does something or sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum End {
-    Client,
-    Server,
-}
-
-impl End {
-    /// The end that a scenario means; the path's own steps have none.
-    pub(crate) fn of(who: Who) -> Self {
-        if who == Who::Server { Self::Server } else { Self::Client }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Server => "server",
-        }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

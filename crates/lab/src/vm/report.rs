@@ -5,28 +5,22 @@ use std::{
     time::Duration,
 };
 
-use super::protocol::{End, Lane, Line, Packet, Table};
+use super::protocol::{Lane, Line, Packet, Table};
 use crate::{
     middlebox::{ExpiryRule, Side},
-    observed::{Connection, Observed, Sent},
+    observed::{Connection, Crossing, Met, ONE_EVENT, Observed},
     path::{Addresses, Path},
-    result::Saw,
-    scenario::Who,
-    sim::{Crossing, Met},
 };
 
-/// Segments of one answer are one event to its reader.
-const ONE_EVENT: Duration = Duration::from_millis(100);
 /// From a packet to what it leads to at the other end.
 const REACTION: Duration = Duration::from_secs(1);
 
 /// All of one lane.
 pub(super) fn observed(lane: &Lane, path: &Path, lines: &[Line]) -> Observed {
-    let mut observed = Observed::default();
     let connects = lane.steps.iter().filter(|step| step.does == super::protocol::Does::Connect);
-    observed.connections = vec![Connection::default(); connects.count()];
+    let mut observed = Observed::new(connects.count(), ONE_EVENT);
     let at = Addresses::new(lane.number, lane.v6, lane.backends);
-    let (mut closing, mut finished) = (BTreeSet::new(), BTreeSet::new());
+    let mut finished = BTreeSet::new();
     // What the node sent, and when each entry was there last.
     let (mut left, mut alive) = (Vec::new(), BTreeMap::new());
     for line in lines {
@@ -58,19 +52,16 @@ pub(super) fn observed(lane: &Lane, path: &Path, lines: &[Line]) -> Observed {
                 }
             }
             Line::Sent { lane: of, connection, who, bytes, at_ms, error } if *of == lane.number => {
-                sent(&mut observed, *connection, *who, *bytes, millis(*at_ms), error.as_deref());
+                let error = error.as_deref();
+                observed.sent(*connection, who.who(), *bytes, millis(*at_ms), error);
             }
             Line::Ended { lane: of, connection, .. } if *of == lane.number => {
-                closing.insert(*connection);
+                if let Some(of) = observed.connections.get_mut(*connection) {
+                    of.closing = true;
+                }
             }
             Line::Saw { lane: of, connection, who, what, bytes, at_ms } if *of == lane.number => {
-                saw(&mut observed, *connection, *who, what, *bytes, millis(*at_ms));
-                if let Some(of) = observed.connections.get_mut(*connection) {
-                    let news =
-                        what.starts_with('E') || what == "eof" && !closing.contains(connection);
-                    let end = usize::from(*who == End::Server);
-                    of.told_later[end] |= of.forgot.is_some() && news && !of.told[end];
-                }
+                observed.saw(*connection, who.who(), what, *bytes, millis(*at_ms));
             }
             _ => {}
         }
@@ -144,64 +135,6 @@ fn is_alone(of: &Connection) -> bool {
 fn died(of: &mut Connection, alive: Duration, at: Duration) {
     let last = of.crossings.last().map_or(alive, |last| last.at);
     of.forgot.get_or_insert((at, last));
-}
-
-fn sent(
-    observed: &mut Observed,
-    connection: usize,
-    who: End,
-    bytes: usize,
-    at: Duration,
-    error: Option<&str>,
-) {
-    let by = if who == End::Client { Who::Client } else { Who::Server };
-    let before =
-        observed.sent.iter().filter(|s| (s.connection, s.by, s.refused) == (connection, by, false));
-    let last_byte = before.map(|sent| sent.last_byte).max().unwrap_or_default() + bytes;
-    observed.sent.push(Sent { connection, by, at, last_byte, refused: error.is_some() });
-    if let Some(error) = error {
-        saw(observed, connection, who, error, 0, at);
-    }
-}
-
-fn saw(
-    observed: &mut Observed,
-    connection: usize,
-    who: End,
-    what: &str,
-    bytes: usize,
-    at: Duration,
-) {
-    let who = who.name();
-    let last = observed
-        .saw
-        .iter_mut()
-        .rev()
-        .find(|(_, saw)| (saw.connection, saw.who) == (connection, who));
-    if let Some((last, saw)) = last
-        && (what, saw.what) == ("data", "data")
-        && at.saturating_sub(*last) < ONE_EVENT
-    {
-        saw.bytes += bytes;
-        return;
-    }
-    let saw = Saw { at_s: at.as_secs_f64(), connection, who, what: known(what), bytes };
-    observed.saw.push((at, saw));
-}
-
-/// The words of results are few.
-fn known(what: &str) -> &'static str {
-    const WORDS: [&str; 8] = [
-        "data",
-        "eof",
-        "ECONNRESET",
-        "EPIPE",
-        "ETIMEDOUT",
-        "ECONNREFUSED",
-        "EHOSTUNREACH",
-        "ENETUNREACH",
-    ];
-    WORDS.into_iter().find(|word| *word == what).unwrap_or("another error")
 }
 
 fn millis(at: u64) -> Duration {

@@ -9,8 +9,9 @@ use stillopen_model::human;
 
 use crate::{
     middlebox::Side,
+    observed::{Crossing, Met},
     result::{AttemptResult, LostEvent, LostRequest, Outcome, RunResult},
-    sim::{Crossing, Met, SocketId, World},
+    sim::{SocketId, World},
 };
 
 /// The packets of one exchange follow each other within this; a probe or an answer comes later.

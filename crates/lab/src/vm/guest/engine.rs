@@ -1,7 +1,7 @@
 //! Makes the lanes' networks, then does their steps at their times on real sockets: one thread, one poll, no
 //! busy wait, so that idle time costs nothing.
 
-use std::{collections::BTreeMap, fs, net::SocketAddr, time::Duration};
+use std::{fs, net::SocketAddr, time::Duration};
 
 use rustix::{
     buffer::spare_capacity,
@@ -12,7 +12,7 @@ use rustix::{
 };
 
 use super::{
-    super::protocol::{Does, End, Job, Lane, Line, Place, Serves, Step, Table},
+    super::protocol::{Does, Job, Lane, Line, Place, Serves, Step, Table},
     Done,
     entries::Entries,
     failed,
@@ -20,10 +20,12 @@ use super::{
     millis, now, packets,
     processes::{Processes, Seen as OfProcess},
     programs, served,
-    socket::{self, Seen, Socket},
     tables::{self, Ipvs},
 };
-use crate::path::Addresses;
+use crate::{
+    ends::{self, End, Ends, Socket},
+    path::Addresses,
+};
 
 /// Scenarios start where jiffies are a multiple of this: a bucket of the wheel for timers of up to 2 h 17 min
 /// at 250 ticks a second (level 5).
@@ -85,7 +87,7 @@ struct Running<'a> {
     listeners: Vec<OwnedFd>,
     served: served::Served,
     packets: OwnedFd,
-    sockets: BTreeMap<(usize, End), Socket>,
+    ends: Ends,
 }
 
 struct Engine<'a> {
@@ -185,12 +187,15 @@ fn set_up<'a>(
     let served = served::Served::by(lane.serves, &at.backends)?;
     if lane.programs.is_none() && lane.serves == Serves::Steps {
         for &backend in &at.backends {
-            let listener = socket::listener(backend, lane.keepalive[1]);
+            let listener = ends::tcp(backend).and_then(|listener| {
+                ends::listen_on(&listener, backend, lane.keepalive[1])?;
+                Ok(listener)
+            });
             listeners.push(listener.map_err(failed("listen on", &backend.to_string()))?);
         }
     }
-    let sockets = BTreeMap::new();
-    Ok(Running { lane, at, node, ipvs, entries, listeners, served, packets, sockets })
+    let ends = Ends::default();
+    Ok(Running { lane, at, node, ipvs, entries, listeners, served, packets, ends })
 }
 
 /// As `ip netns add` does it, so that programs find them.
@@ -356,7 +361,7 @@ impl Engine<'_> {
             let Some(connection) = Addresses::connection(port) else { continue };
             let socket = Socket::of(fd);
             watch(&self.epoll, &socket, Token::Socket { lane, connection, end: End::Server })?;
-            running.sockets.insert((connection, End::Server), socket);
+            running.ends.insert(connection, End::Server, socket);
         }
         Ok(())
     }
@@ -364,18 +369,10 @@ impl Engine<'_> {
     fn look(&mut self, lane: usize, connection: usize, who: End) {
         let at_ms = millis(self.at());
         let running = &mut self.lanes[lane];
-        let Some(socket) = running.sockets.get_mut(&(connection, who)) else { return };
-        for seen in socket.look() {
-            let (what, bytes) = match seen {
-                Seen::Data(bytes) => ("data".to_owned(), bytes),
-                Seen::Eof => ("eof".to_owned(), 0),
-                Seen::Error(errno) => (name(errno), 0),
-            };
-            let lane = running.lane.number;
+        let lane = running.lane.number;
+        for (what, bytes) in running.ends.look(connection, who) {
             self.lines.push(Line::Saw { lane, connection, who, what, bytes, at_ms });
         }
-        // Its error, if any, has been seen just now.
-        let _ = socket.flush();
     }
 
     fn step(&mut self, number: usize, step: &Step) -> Done<()> {
@@ -390,10 +387,11 @@ impl Engine<'_> {
             Does::Connect => {
                 self.client.enter()?;
                 let (from, to) = (running.at.client(connection), running.at.vip);
-                let socket = Socket::connect(from, to, running.lane.keepalive[0])
+                let socket = ends::tcp(from)
+                    .and_then(|fd| Socket::connect(fd, from, to, running.lane.keepalive[0]))
                     .map_err(failed("connect", &from.to_string()))?;
                 watch(&self.epoll, &socket, Token::Socket { lane: number, connection, end: who })?;
-                running.sockets.insert((connection, who), socket);
+                running.ends.insert(connection, who, socket);
             }
             Does::SetIdleTimeout(seconds) => {
                 if let Some(ipvs) = &running.ipvs {
@@ -405,44 +403,22 @@ impl Engine<'_> {
                 }
             }
             Does::Close => {
-                running.sockets.remove(&(connection, who));
+                running.ends.close(connection, who);
                 self.lines.push(Line::Ended { lane, connection, at_ms });
             }
-            Does::Send(bytes) => {
-                let Some(socket) = running.sockets.get_mut(&(connection, who)) else {
-                    return Ok(());
-                };
-                let error = socket.send(*bytes).err().map(name);
-                let bytes = *bytes;
-                self.lines.push(Line::Sent { lane, connection, who, bytes, at_ms, error });
+            &Does::Send(bytes) => {
+                if let Some(sent) = running.ends.send(connection, who, bytes) {
+                    let error = sent.err();
+                    self.lines.push(Line::Sent { lane, connection, who, bytes, at_ms, error });
+                }
             }
             Does::Shutdown => {
-                if let Some(socket) = running.sockets.get(&(connection, who)) {
-                    socket.shutdown();
+                if running.ends.shutdown(connection, who).is_some() {
                     self.lines.push(Line::Ended { lane, connection, at_ms });
                 }
             }
-            Does::SetKeepalive(values) => {
-                if let Some(socket) = running.sockets.get(&(connection, who)) {
-                    // A socket that has failed may refuse; it is not kept alive either way.
-                    let _ = socket.set_keepalive(*values);
-                }
-            }
+            Does::SetKeepalive(values) => running.ends.set_keepalive(connection, who, *values),
         }
         Ok(())
     }
-}
-
-/// As `errno.h` has it.
-fn name(errno: Errno) -> String {
-    let known = [
-        (Errno::CONNRESET, "ECONNRESET"),
-        (Errno::PIPE, "EPIPE"),
-        (Errno::TIMEDOUT, "ETIMEDOUT"),
-        (Errno::CONNREFUSED, "ECONNREFUSED"),
-        (Errno::HOSTUNREACH, "EHOSTUNREACH"),
-        (Errno::NETUNREACH, "ENETUNREACH"),
-    ];
-    let known = known.iter().find(|(known, _)| *known == errno);
-    known.map_or_else(|| format!("{errno}"), |(_, name)| (*name).to_owned())
 }

@@ -9,7 +9,6 @@ mod packets;
 mod processes;
 mod programs;
 mod served;
-mod socket;
 mod tables;
 
 use std::{

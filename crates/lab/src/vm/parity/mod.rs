@@ -1,15 +1,11 @@
 //! Parity: the same connections on a real kernel and in the model. Both must agree on what each end's program
 //! saw: outcome, error, who was told, when. Where they differ, the kernel is right.
 //!
-//! Tolerance: an event of the model and one of the kernel are the same where they are called the same and are
-//! at most [`TOLERANCE_S`] apart, and [`GIVING_UP_TOLERANCE_S`] where a kernel gives up after a quarter of an
-//! hour of retransmissions, whose first interval follows the measured round trip.
-//! Read first: `set.rs`.
+//! Read first: `agreement.rs`, what it is to agree; then `set.rs`.
 
 mod set;
 
 use std::{
-    collections::BTreeMap,
     fmt::Write as _,
     fs,
     path::{Path as FilePath, PathBuf},
@@ -18,67 +14,22 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use stillopen_model::Miss;
 
 use self::set::Item;
 use super::{Kernel, LIMIT, VmError, lane, millis, protocol::Line, qemu, report};
+pub use crate::agreement::Model;
 use crate::{
-    middlebox::TcpState,
+    agreement::{Event, Events, Tolerance, describe, of},
     path::{Addresses, Path},
-    result::RunResult,
-    run::{self, RunError, RunOptions},
-    scenario::Scenario,
+    run,
 };
 
-/// Seconds that the model may be off.
-const TOLERANCE_S: f64 = 1.5;
-/// The same where a kernel has retransmitted for a quarter of an hour.
-const GIVING_UP_TOLERANCE_S: f64 = 6.0;
-/// Events of one answer are one.
-const ONE_ANSWER_S: f64 = 1.0;
+/// What model and kernel may differ by.
+const TOLERANCE: Tolerance = Tolerance { at_s: 1.5, giving_up_s: 6.0, one_answer_s: 1.0 };
 /// What is watched for longer has a boot of its own.
 const LONG: Duration = Duration::from_secs(4_500);
 /// The seed of the set that tests run.
 pub const SEED: u64 = 2457;
-
-/// One thing that an end's program saw.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Event {
-    at_s: f64,
-    what: String,
-    bytes: usize,
-}
-
-/// By connection and end.
-type Events = BTreeMap<(usize, String), Vec<Event>>;
-
-/// A model to hold against the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Model {
-    /// As it is.
-    Right,
-    /// Wrong on purpose: entries live 10 s less than they do.
-    TenSecondsLess,
-    /// Wrong on purpose: what the server sends without an entry is dropped.
-    DropsUntranslated,
-}
-
-impl Model {
-    fn run(self, scenario: &Scenario, options: &RunOptions) -> Result<RunResult, RunError> {
-        let mut path = Path::decide(scenario, options)?;
-        match self {
-            Self::TenSecondsLess => {
-                let less = path.idle_timeout().saturating_sub(Duration::from_secs(10));
-                path.timeouts = path.timeouts.with(TcpState::Established, less);
-            }
-            Self::DropsUntranslated if path.profile.server_meets == Miss::PassUntranslated => {
-                path.profile.server_meets = Miss::Drop;
-            }
-            Self::Right | Self::DropsUntranslated => {}
-        }
-        Ok(run::on(scenario, &path, options).result)
-    }
-}
 
 /// What a kernel did with the set.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -169,7 +120,9 @@ pub fn on_kernel(kernel: &Kernel, seed: u64) -> Result<OnKernel, VmError> {
         // Lanes of a boot are watched together, for as long as the longest needs.
         let watch = item.scenario.watch.unwrap_or_default().0.as_secs_f64();
         result.saw.retain(|saw| saw.at_s <= watch);
-        by_lane.push(events(&result).into_iter().map(|((c, who), seen)| (c, who, seen)).collect());
+        by_lane.push(
+            TOLERANCE.events(&result).into_iter().map(|((c, who), seen)| (c, who, seen)).collect(),
+        );
     }
     let recorded = Recorded {
         seed,
@@ -196,16 +149,12 @@ pub fn compare(recorded: &Recorded, model: Model) -> Result<Comparison, VmError>
     for ((number, item), lane) in (0..).zip(&items).zip(&recorded.lanes) {
         let on_kernel: Events =
             lane.iter().map(|(c, who, seen)| ((*c, who.clone()), seen.clone())).collect();
-        let in_model = events(&model.run(&item.scenario, &item.options)?);
-        let connections = connections(item);
+        let in_model = TOLERANCE.events(&model.run(&item.scenario, &item.options)?);
+        let connections = item.scenario.connections();
         let differ = (0..connections).filter_map(|connection| {
-            let of = |events: &Events| -> Events {
-                let own = events.iter().filter(|((number, _), _)| *number == connection);
-                own.map(|(key, seen)| (key.clone(), seen.clone())).collect()
-            };
-            let (kernel, model) = (of(&on_kernel), of(&in_model));
-            (!agree(&model, &kernel)).then(|| {
-                let text = describe(item, connection, &model, &kernel);
+            let (kernel, model) = (of(&on_kernel, connection), of(&in_model, connection));
+            (!TOLERANCE.agree(&model, &kernel)).then(|| {
+                let text = describe(&item.scenario, connection, &model, &kernel);
                 Difference { lane: item.name.clone(), number, connection, text }
             })
         });
@@ -271,61 +220,4 @@ fn fingerprint(items: &[Item]) -> u64 {
     format!("{steps:?}").bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
-}
-
-fn connections(item: &Item) -> usize {
-    let connects = item.scenario.timeline.iter();
-    connects.filter(|step| step.does == crate::scenario::Does::Connect).count()
-}
-
-/// What each program saw; what comes of one answer is one event.
-fn events(result: &RunResult) -> Events {
-    let mut events = Events::new();
-    for saw in &result.saw {
-        let of = events.entry((saw.connection, saw.who.to_owned())).or_default();
-        match of.last_mut() {
-            Some(Event { at_s, what, bytes })
-                if (what.as_str(), saw.what) == ("data", "data")
-                    && saw.at_s - *at_s < ONE_ANSWER_S =>
-            {
-                *bytes += saw.bytes;
-            }
-            _ => {
-                let (at_s, what, bytes) = (saw.at_s, saw.what.to_owned(), saw.bytes);
-                of.push(Event { at_s, what, bytes });
-            }
-        }
-    }
-    events
-}
-
-fn agree(one: &Events, other: &Events) -> bool {
-    let same = |one: &Event, other: &Event| {
-        let gives_up = matches!(one.what.as_str(), "ETIMEDOUT" | "ECONNREFUSED" | "EHOSTUNREACH");
-        let tolerance = if gives_up { GIVING_UP_TOLERANCE_S } else { TOLERANCE_S };
-        (&one.what, one.bytes) == (&other.what, other.bytes)
-            && (one.at_s - other.at_s).abs() <= tolerance
-    };
-    one.len() == other.len()
-        && one.iter().zip(other).all(|((key, one), (other_key, other))| {
-            key == other_key
-                && one.len() == other.len()
-                && one.iter().zip(other).all(|(one, other)| same(one, other))
-        })
-}
-
-fn describe(item: &Item, connection: usize, model: &Events, kernel: &Events) -> String {
-    let mut text = String::new();
-    for step in item.scenario.timeline.iter().filter(|step| step.connection == connection) {
-        let _ = writeln!(text, "  {:>9.3} {:?} {:?}", step.at.0.as_secs_f64(), step.who, step.does);
-    }
-    for (title, events) in [("In the model", model), ("On the kernel", kernel)] {
-        let _ = writeln!(text, "{title}");
-        for ((_, who), seen) in events {
-            for Event { at_s, what, bytes } in seen {
-                let _ = writeln!(text, "  {at_s:>9.3} {who} sees {what} {bytes}");
-            }
-        }
-    }
-    text
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use stillopen_model::KeepaliveValues;
 
-use super::{Model, events};
+use super::{Model, TOLERANCE};
 use crate::{
     embedded,
     random::Random,
@@ -188,12 +188,12 @@ fn is_stable(group: &Group, script: &[Step], options: &RunOptions) -> bool {
         let later = Duration::from_millis(later_ms);
         let steps = script.iter().map(|step| Step { at: Span(step.at.0 + later), ..step.clone() });
         let result = Model::Right.run(&scenario(group, steps.collect()), options).ok()?;
-        let mut events = events(&result);
+        let mut events = TOLERANCE.events(&result);
         events.values_mut().flatten().for_each(|event| event.at_s -= later.as_secs_f64());
         Some(events)
     };
     let Some(now) = at(0) else { return false };
-    LATER_MS.into_iter().all(|later| at(later).is_some_and(|then| super::agree(&now, &then)))
+    LATER_MS.into_iter().all(|later| at(later).is_some_and(|then| TOLERANCE.agree(&now, &then)))
 }
 
 /// One random connection: who speaks when, gaps, keepalive, half-close.

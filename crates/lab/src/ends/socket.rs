@@ -11,7 +11,7 @@ use rustix::{
     },
 };
 
-use super::super::protocol::Keepalive;
+use super::Keepalive;
 
 /// Enough for every connection that connects at once.
 const BACKLOG: i32 = 1024;
@@ -27,7 +27,7 @@ pub(super) enum Seen {
 }
 
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(crate) struct Socket {
     fd: OwnedFd,
     /// Bytes that did not fit the send buffer yet.
     pending: usize,
@@ -38,12 +38,14 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    pub(super) fn connect(
+    /// Begins to connect `fd`, a new TCP socket that does not block.
+    pub(crate) fn connect(
+        fd: OwnedFd,
         from: SocketAddr,
         to: SocketAddr,
         keepalive: Option<Keepalive>,
     ) -> Result<Self, Errno> {
-        let socket = Self::of(tcp(from)?);
+        let socket = Self::of(fd);
         bind(&socket.fd, &from)?;
         socket.set_keepalive(keepalive)?;
         match connect(&socket.fd, &to) {
@@ -53,17 +55,17 @@ impl Socket {
     }
 
     /// One that was accepted.
-    pub(super) fn of(fd: OwnedFd) -> Self {
+    pub(crate) fn of(fd: OwnedFd) -> Self {
         // It is a TCP socket: each of these is known to it.
         let _ = sockopt::set_tcp_nodelay(&fd, true);
         Self { fd, pending: 0, ended: false, told: false }
     }
 
-    pub(super) fn set_keepalive(&self, values: Option<Keepalive>) -> Result<(), Errno> {
+    pub(crate) fn set_keepalive(&self, values: Option<Keepalive>) -> Result<(), Errno> {
         set_keepalive(&self.fd, values)
     }
 
-    pub(super) fn send(&mut self, bytes: usize) -> Result<(), Errno> {
+    pub(crate) fn send(&mut self, bytes: usize) -> Result<(), Errno> {
         self.pending += bytes;
         let sent = self.flush();
         if let Err(error) = sent {
@@ -76,7 +78,7 @@ impl Socket {
     }
 
     /// Sends what waits, as far as it fits.
-    pub(super) fn flush(&mut self) -> Result<(), Errno> {
+    pub(crate) fn flush(&mut self) -> Result<(), Errno> {
         while self.pending > 0 {
             match send(&self.fd, &ZEROS[..self.pending.min(ZEROS.len())], SendFlags::NOSIGNAL) {
                 Ok(sent) => self.pending -= sent,
@@ -88,7 +90,7 @@ impl Socket {
         Ok(())
     }
 
-    pub(super) fn shutdown(&self) {
+    pub(crate) fn shutdown(&self) {
         // One that has failed has nothing to shut down.
         let _ = shutdown(&self.fd, Shutdown::Write);
     }
@@ -134,17 +136,20 @@ impl AsFd for Socket {
     }
 }
 
-/// A listener; what it accepts inherits its keepalive.
-pub(super) fn listener(at: SocketAddr, keepalive: Option<Keepalive>) -> Result<OwnedFd, Errno> {
-    let fd = tcp(at)?;
-    sockopt::set_socket_reuseaddr(&fd, true)?;
-    bind(&fd, &at)?;
-    set_keepalive(&fd, keepalive)?;
-    listen(&fd, BACKLOG)?;
-    Ok(fd)
+/// Makes a new TCP socket a listener; what it accepts inherits its keepalive.
+pub(crate) fn listen_on(
+    fd: &OwnedFd,
+    at: SocketAddr,
+    keepalive: Option<Keepalive>,
+) -> Result<(), Errno> {
+    sockopt::set_socket_reuseaddr(fd, true)?;
+    bind(fd, &at)?;
+    set_keepalive(fd, keepalive)?;
+    listen(fd, BACKLOG)
 }
 
-fn tcp(of: SocketAddr) -> Result<OwnedFd, Errno> {
+/// A new TCP socket of this thread's namespace, for an address of this family; it does not block.
+pub(crate) fn tcp(of: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if of.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)
 }
