@@ -13,3 +13,4 @@ mod kube_proxy;
 mod output;
 mod paste;
 mod report;
+mod terminal;

@@ -22,7 +22,7 @@ use crate::{
     paste::Options,
     report::{
         last_line,
-        table::{Column, Shrink, lay_out, wrap},
+        table::{ADDRESS, Column, Shrink, lay_out, wrap},
         words,
     },
 };
@@ -200,8 +200,8 @@ fn text(args: &AskArgs, collected: &Collected, rows: &[Row]) -> String {
     let columns = [
         Column { head: "QUIET", shrink: Shrink::Never, right: true },
         column("WHO", Shrink::To(10)),
-        column("LOCAL", Shrink::LastTo(10)),
-        column("PEER", Shrink::LastTo(10)),
+        column("LOCAL", Shrink::LastTo(ADDRESS)),
+        column("PEER", Shrink::LastTo(ADDRESS)),
         column("ANSWER", Shrink::Never),
     ];
     let cells = rows.iter().map(|row| {

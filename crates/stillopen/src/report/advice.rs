@@ -4,11 +4,9 @@ use stillopen_model::{
     DEFAULT_KEEPALIVE, KeepaliveValues, Missing, Proof, Remedy, Verdict, probes_possible,
 };
 
-use super::{
-    Proposal, Repeat, Report,
-    table::{WIDTH, wrap},
-    words,
-};
+use crate::terminal;
+
+use super::{Proposal, Repeat, Report, table::wrap, words};
 
 /// Where the code to paste is, and what needs none.
 pub(super) fn how_to_set_it(values: KeepaliveValues) -> String {
@@ -138,7 +136,7 @@ fn not_revived<'a>(
 
 /// A command to paste, after what it is for; below it where both are too wide for one line.
 pub(crate) fn last_line(label: &str, command: &str) -> String {
-    let fits = label.len() + command.len() + 2 <= WIDTH;
+    let fits = label.len() + command.len() + 2 <= terminal::text_columns();
     format!("{label}{}{command}\n", if fits { "  " } else { "\n  " })
 }
 

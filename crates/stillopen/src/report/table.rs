@@ -1,9 +1,11 @@
-//! A plain table of at most 100 columns: cells are shortened, numbers and verdicts never.
+//! A plain table as wide as the terminal: cells are shortened, numbers and verdicts never.
 
-/// The widest line of any output.
-pub(crate) const WIDTH: usize = 100;
+use crate::terminal;
 
 const GAP: usize = 2;
+
+/// The longest IPv4 address with its port: an address that was cut in the middle names nothing.
+pub(crate) const ADDRESS: usize = "255.255.255.255:65535".len();
 
 /// What others chose (a command's name, an id in a file) does not command the terminal: control characters
 /// and those that turn the direction of writing are shown as `?`.
@@ -46,7 +48,12 @@ pub(crate) struct Column {
 
 /// Lays out `rows` below the heads of `columns`; each line starts with two blanks.
 pub(crate) fn lay_out(columns: &[Column], rows: &[Vec<String>]) -> String {
-    let widths = widths(columns, rows);
+    lay_out_within(terminal::columns(), columns, rows)
+}
+
+/// The same where `most` columns fit.
+fn lay_out_within(most: usize, columns: &[Column], rows: &[Vec<String>]) -> String {
+    let widths = widths(most, columns, rows);
     let heads: Vec<String> = columns.iter().map(|column| column.head.to_owned()).collect();
     let mut text = String::new();
     for row in std::iter::once(&heads).chain(rows) {
@@ -70,10 +77,10 @@ pub(crate) fn lay_out(columns: &[Column], rows: &[Vec<String>]) -> String {
 }
 
 /// The width of each column, less than its natural one where the sum is too much: the widest first.
-fn widths(columns: &[Column], rows: &[Vec<String>]) -> Vec<usize> {
+fn widths(most: usize, columns: &[Column], rows: &[Vec<String>]) -> Vec<usize> {
     let mut widths = natural_widths(columns, rows);
     let mut total = total_width(&widths);
-    while total > WIDTH {
+    while total > most {
         let widest = |last: bool| {
             let can = |&i: &usize| columns[i].shrink.allows(widths[i], last);
             (0..columns.len()).filter(can).max_by_key(|&i| widths[i])
@@ -95,7 +102,7 @@ fn natural_widths(columns: &[Column], rows: &[Vec<String>]) -> Vec<usize> {
 
 /// Whether nothing has to be shortened.
 pub(crate) fn fits(columns: &[Column], rows: &[Vec<String>]) -> bool {
-    total_width(&natural_widths(columns, rows)) <= WIDTH
+    total_width(&natural_widths(columns, rows)) <= terminal::columns()
 }
 
 fn total_width(widths: &[usize]) -> usize {
@@ -116,9 +123,13 @@ fn shorten(cell: &str, width: usize) -> String {
     chars.into_iter().collect()
 }
 
-/// Breaks `text` into lines of at most [`WIDTH`] columns, those after the first indented by `indent`; the
-/// first keeps its own.
+/// Breaks `text` into lines that fit, those after the first indented by `indent`; the first keeps its own.
 pub(crate) fn wrap(text: &str, indent: usize) -> String {
+    wrap_within(terminal::text_columns(), text, indent)
+}
+
+/// The same where `most` columns fit.
+fn wrap_within(most: usize, text: &str, indent: usize) -> String {
     let start = text.len() - text.trim_start().len();
     let mut lines = vec![" ".repeat(start)];
     let mut used = start;
@@ -128,7 +139,7 @@ pub(crate) fn wrap(text: &str, indent: usize) -> String {
         if line.trim_start().is_empty() {
             line.push_str(word);
             used += length;
-        } else if used + 1 + length > WIDTH {
+        } else if used + 1 + length > most {
             lines.push(" ".repeat(indent) + word);
             used = indent + length;
         } else {
@@ -145,16 +156,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_is_never_wider_than_its_width() {
+    fn a_table_takes_the_width_that_there_is_and_no_more() {
         let columns = [
             Column { head: "QUIET", shrink: Shrink::Never, right: true },
             Column { head: "WHO", shrink: Shrink::To(7), right: false },
             Column { head: "PEER", shrink: Shrink::To(20), right: false },
         ];
         let rows = [vec!["11m07s".into(), "w".repeat(90), "p".repeat(60)]];
-        for line in lay_out(&columns, &rows).lines() {
-            assert!(line.chars().count() <= WIDTH, "{line}");
+        for most in [60, 80, 100] {
+            let table = lay_out_within(most, &columns, &rows);
+            let widest = table.lines().map(|line| line.chars().count()).max();
+            assert_eq!(widest, Some(most), "{table}");
         }
+        let whole = lay_out_within(200, &columns, &rows);
+        assert!(!whole.contains('…'), "{whole}");
     }
 
     #[test]
@@ -171,9 +186,11 @@ mod tests {
 
     #[test]
     fn text_is_wrapped_at_words() {
-        let text = wrap(&"word ".repeat(60), 4);
-        assert!(text.lines().all(|line| line.chars().count() <= WIDTH));
-        assert!(text.lines().nth(1).unwrap().starts_with("    word"));
-        assert_eq!(wrap("  a b", 4), "  a b\n");
+        for most in [60, 80, 100] {
+            let text = wrap_within(most, &"word ".repeat(60), 4);
+            assert!(text.lines().all(|line| line.chars().count() <= most));
+            assert!(text.lines().nth(1).unwrap().starts_with("    word"));
+        }
+        assert_eq!(wrap_within(80, "  a b", 4), "  a b\n");
     }
 }

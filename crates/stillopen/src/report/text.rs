@@ -16,7 +16,7 @@ use super::{
     advice::{advice, how_to_set_it, socket_options},
     assumed,
     headline::{headline, nothing_to_report, services_headline},
-    table::{self, Column, Shrink, lay_out, printable, wrap},
+    table::{self, ADDRESS, Column, Shrink, lay_out, printable, wrap},
     words,
 };
 
@@ -41,7 +41,7 @@ const COMMON_LIMITS: [(u64, &str); 5] = [
     (3600, "firewalls"),
 ];
 
-/// Writes the report; every line has at most [`WIDTH`](super::table::WIDTH) columns.
+/// Writes the report, in lines that fit.
 pub(crate) fn render(report: &Report<'_>, all: bool) -> String {
     let mut text = String::new();
     let result = if report.snapshot.limits.is_empty() {
@@ -111,9 +111,9 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
     }
     writeln!(
         text,
-        "Which is yours?  stillopen limits --catalogue aws                 look it up\n\
-         \x20                stillopen logs --client a.log --server b.log    you have logs of a loss\n\
-         \x20                stillopen check --limit aws-nat-gateway         you know it"
+        "Which is yours?  stillopen limits --catalogue aws                look it up\n\
+         \x20                stillopen logs --client a.log --server b.log   you have logs\n\
+         \x20                stillopen check --limit aws-nat-gateway        you know it"
     )
 }
 
@@ -272,7 +272,7 @@ fn table(report: &Report<'_>, rows: &[u32], last: Last) -> String {
         column("STATE", Shrink::Never),
         column("KEEPALIVE", Shrink::Never),
         column(if in_pods { "POD / PROCESS" } else { "WHO" }, Shrink::To(10)),
-        column("PEER", Shrink::LastTo(10)),
+        column("PEER", Shrink::LastTo(ADDRESS)),
     ];
     // A pod is a network namespace, with a better name.
     let several_namespaces = several_namespaces && !in_pods;

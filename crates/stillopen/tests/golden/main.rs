@@ -170,11 +170,16 @@ fn here() -> PathBuf {
 }
 
 fn run(output: &Output) -> String {
+    run_within(WIDTH, output)
+}
+
+/// What it says where so many columns fit.
+fn run_within(columns: usize, output: &Output) -> String {
     let said = Command::new(env!("CARGO_BIN_EXE_stillopen"))
         .args(output.args)
         .current_dir(here().join(output.folder))
-        // The width of a terminal and this user's configuration are not the subject.
-        .env("COLUMNS", WIDTH.to_string())
+        // This user's configuration is not the subject.
+        .env("COLUMNS", columns.to_string())
         .env("NO_COLOR", "1")
         .env("XDG_CONFIG_HOME", "/nowhere/config")
         .stdin(Stdio::null())
@@ -237,6 +242,27 @@ fn no_line_is_wider_than_100_columns() {
         for line in run(output).lines() {
             assert!(line.chars().count() <= WIDTH, "{}: {line}", output.name);
         }
+    }
+}
+
+/// A table keeps addresses whole, and a command is to be pasted.
+#[test]
+fn text_fits_into_80_columns() {
+    for output in REPORTS.iter().chain(&LOGS).chain(&REFERENCE) {
+        for line in run_within(80, output).lines() {
+            let is_row = line.starts_with("  ") && line.trim_start().contains("  ");
+            let fits = line.chars().count() <= 80 || is_row || line.contains("stillopen ");
+            assert!(fits, "{}: {line}", output.name);
+        }
+    }
+}
+
+#[test]
+fn in_a_wide_terminal_no_name_of_a_table_is_cut() {
+    for output in REPORTS.iter().chain(&REFERENCE) {
+        let text = run_within(200, output);
+        let cut = |line: &&str| line.contains('…') && !line.starts_with("  … ");
+        assert_eq!(text.lines().find(cut), None, "{}", output.name);
     }
 }
 

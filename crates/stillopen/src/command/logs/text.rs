@@ -6,9 +6,12 @@ use stillopen_logs::{Analysis, Class, Counts, Join, LogRead, OneSided, Side};
 use stillopen_model::human;
 
 use super::{histogram, next};
-use crate::report::{
-    table::wrap,
-    words::{count, limit_time, plural},
+use crate::{
+    report::{
+        table::wrap,
+        words::{count, limit_time, plural},
+    },
+    terminal,
 };
 
 /// Where the text of a row begins.
@@ -315,7 +318,7 @@ fn log_read(log: &LogRead) -> String {
 
 /// A line of a file, as much of it as fits.
 fn shortened(line: &str) -> String {
-    let mut shown: String = line.chars().take(crate::report::table::WIDTH - 1).collect();
+    let mut shown: String = line.chars().take(terminal::text_columns() - 1).collect();
     if shown.len() < line.len() {
         shown.push('…');
     }

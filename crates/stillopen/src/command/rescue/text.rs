@@ -10,7 +10,7 @@ use crate::{
     input::quoted,
     report::{
         last_line,
-        table::{Column, Shrink, lay_out, printable, wrap},
+        table::{ADDRESS, Column, Shrink, lay_out, printable, wrap},
         words,
     },
 };
@@ -66,7 +66,7 @@ fn table(rescue: &Rescue<'_>, armed: &[&Row]) -> String {
         Column { head: "QUIET", shrink: Shrink::Never, right: true },
         column("KEEPALIVE", Shrink::Never),
         column("WHO", Shrink::To(10)),
-        column("PEER", Shrink::LastTo(10)),
+        column("PEER", Shrink::LastTo(ADDRESS)),
         column("VERDICT", Shrink::To(12)),
         column(if rescue.args.apply { "NOW" } else { "WOULD BE" }, Shrink::Never),
     ];
