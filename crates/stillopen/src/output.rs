@@ -41,18 +41,70 @@ pub(crate) fn file(
     path: &Path,
     write: impl FnOnce(&mut dyn io::Write) -> Result<()>,
 ) -> Result<()> {
-    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+    if is_written_to(path) {
         return whole(fs::OpenOptions::new().write(true).open(path)?, write);
     }
-    let path = fs::canonicalize(path).unwrap_or_else(|_| link_target(path));
+    let path = place(path);
+    let file = beside(&path)?;
+    whole(&file, write)?;
+    file.persist(&path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// Makes ready for [`file`] at the end of long work: it can be written there as far as can be told before, and
+/// an older one is gone, so that one that is there is of this work.
+///
+/// # Errors
+/// Those of the folder, or it is one.
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+pub(crate) fn clear(path: &Path) -> io::Result<()> {
+    if is_written_to(path) {
+        return Ok(rustix::fs::access(path, rustix::fs::Access::WRITE_OK)?);
+    }
+    let path = place(path);
+    drop(beside(&path)?);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Whether it is there and no file: a pipe, a device.
+fn is_written_to(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+}
+
+/// The file itself, where the path is a symbolic link.
+fn place(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| link_target(path))
+}
+
+fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let file = tempfile::NamedTempFile::new_in(folder)?;
-    whole(&file, write)?;
-    file.persist(&path).map_err(|error| error.error)?;
-    Ok(())
+    tempfile::NamedTempFile::new_in(folder)
+}
+
+/// Whether two paths lead to one file, which each would write over; a device takes both.
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+    match (fs::metadata(one), fs::metadata(other)) {
+        (Ok(one), Ok(other)) => {
+            (one.dev(), one.ino()) == (other.dev(), other.ino())
+                && !one.file_type().is_char_device()
+        }
+        _ => absent_place(one).is_some_and(|one| Some(one) == absent_place(other)),
+    }
+}
+
+/// Where a file would be made.
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+fn absent_place(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(link_target(path)).ok()?;
+    Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?))
 }
 
 /// Where a symbolic link leads whose file is not there yet.

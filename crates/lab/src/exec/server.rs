@@ -12,7 +12,11 @@ use std::{
     time::Duration,
 };
 
-use rustix::net::shutdown;
+use rustix::{
+    io::Errno,
+    net::shutdown,
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+};
 use serde::Deserialize;
 
 use crate::http::{Answer, Problem, REQUEST_ID};
@@ -21,6 +25,9 @@ use crate::http::{Answer, Problem, REQUEST_ID};
 const MOST_HEAD: u64 = 256 * 1024;
 /// As much of a body is kept, to find its id in; the rest is read and forgotten.
 const MOST_KEPT: usize = 1 << 20;
+
+/// Where the kernel has no room for a connection, it is asked again after this.
+const NO_ROOM: Duration = Duration::from_millis(50);
 
 /// A running server. It ends, with its connections and threads, when this is dropped.
 #[derive(Debug)]
@@ -41,21 +48,40 @@ struct Shared {
 struct State {
     stopped: bool,
     next: u64,
-    open: HashMap<u64, (TcpStream, JoinHandle<()>)>,
+    open: HashMap<u64, (Arc<TcpStream>, JoinHandle<()>)>,
+    /// Why connections had to wait, the first time.
+    short_of: Option<io::Error>,
 }
 
 impl Builtin {
-    /// Serves the connections of `listener`; each request is answered `answer_after` it was read.
+    /// Serves the connections of `listener`; each request is answered `answer_after` it was read. Each
+    /// connection takes one open file: the soft limit of this process becomes the hard one.
     ///
     /// # Errors
     /// There is no thread for it.
     pub fn start(listener: TcpListener, answer_after: Duration) -> io::Result<Self> {
+        let limit = getrlimit(Resource::Nofile);
+        // Where it can't be raised there is room for fewer, and connections wait.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
         let (state, stopping) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { listener, answer_after, state, stopping });
         let own = Arc::clone(&shared);
         let acceptor = thread::Builder::new().name("lab-server".into());
         let acceptor = Some(acceptor.spawn(move || accept(&own))?);
         Ok(Self { shared, acceptor })
+    }
+
+    /// Why connections had to wait, and what would help, where some had to.
+    #[must_use]
+    pub fn shortage(&self) -> Option<String> {
+        let state = self.shared.lock();
+        let error = state.short_of.as_ref()?;
+        let help = match Errno::from_io_error(error) {
+            Some(Errno::MFILE) => ": raise the hard limit of open files (`ulimit -Hn`)",
+            Some(Errno::AGAIN) => ": raise the limit of threads (`ulimit -u`)",
+            _ => "",
+        };
+        Some(format!("connections had to wait for the built-in server: {error}{help}"))
     }
 }
 
@@ -90,29 +116,59 @@ impl Shared {
         let waited = self.stopping.wait_timeout_while(self.lock(), time, |state| !state.stopped);
         waited.unwrap_or_else(PoisonError::into_inner).0.stopped
     }
+
+    /// Waits until there may be room for what failed with `error`. Whether it was told to stop meanwhile.
+    fn no_room(&self, error: io::Error) -> bool {
+        self.lock().short_of.get_or_insert(error);
+        self.wait(NO_ROOM)
+    }
 }
 
 fn accept(shared: &Arc<Shared>) {
     loop {
         let accepted = shared.listener.accept();
-        let mut state = shared.lock();
-        if state.stopped {
+        if shared.lock().stopped {
             return;
         }
-        // A connection that is gone before it was taken (ECONNABORTED) is no end of the server.
-        let Ok((stream, _)) = accepted else { continue };
-        let Ok(handle) = stream.try_clone() else { continue };
+        let stopped = match accepted {
+            Ok((stream, _)) => take(shared, &Arc::new(stream)),
+            // A connection that was gone before it was taken is no end of the server.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => false,
+            Err(error) => shared.no_room(error),
+        };
+        if stopped {
+            return;
+        }
+    }
+}
+
+/// Serves a connection in a thread of its own, as soon as there is one. Whether the server was told to stop.
+fn take(shared: &Arc<Shared>, stream: &Arc<TcpStream>) -> bool {
+    loop {
+        let mut state = shared.lock();
+        if state.stopped {
+            return true;
+        }
         let number = state.next;
-        state.next += 1;
-        let own = Arc::clone(shared);
-        let served = thread::Builder::new().name("lab-connection".into()).spawn(move || {
+        let (own, served) = (Arc::clone(shared), Arc::clone(stream));
+        let thread = thread::Builder::new().name("lab-connection".into()).spawn(move || {
             // The client has gone, or the path has cut it off: nobody to tell.
-            let _ = serve(&own, &stream);
+            let _ = serve(&own, &served);
             // It may have been taken out to be joined.
             own.lock().open.remove(&number);
         });
-        if let Ok(thread) = served {
-            state.open.insert(number, (handle, thread));
+        match thread {
+            Ok(thread) => {
+                state.next += 1;
+                state.open.insert(number, (Arc::clone(stream), thread));
+                return false;
+            }
+            Err(error) => {
+                drop(state);
+                if shared.no_room(error) {
+                    return true;
+                }
+            }
         }
     }
 }

@@ -33,6 +33,8 @@ pub struct Summary {
     pub counts: Counts,
     /// How the server's command ended, where it did so before the client.
     pub server_ended: Option<ServerEnded>,
+    /// What else there is to say, a sentence each without its end.
+    pub notes: Vec<String>,
 }
 
 /// What a path did.

@@ -11,6 +11,8 @@ use crate::middlebox::{Flow, Side};
 pub struct Tally {
     /// The driver itself counts resets and packets.
     pub counts: Counts,
+    /// Whom each client's last connection is to, and its initial sequence number.
+    opened: HashMap<SocketAddr, (SocketAddr, u32)>,
     /// What was lost of each forgotten connection, by the client's address.
     gone: HashMap<SocketAddr, Gone>,
 }
@@ -23,10 +25,16 @@ struct Gone {
 }
 
 impl Tally {
-    /// A connection from `client` is new.
-    pub fn opened(&mut self, client: SocketAddr) {
+    /// A SYN with this sequence number passed from `client` to `vip`. Whether it opens another connection: one
+    /// that is sent again has the same number, one of another connection from the same port has not (RFC 9293
+    /// §3.4.1).
+    pub fn opened(&mut self, client: SocketAddr, vip: SocketAddr, isn: u32) -> bool {
+        if self.opened.insert(client, (vip, isn)) == Some((vip, isn)) {
+            return false;
+        }
         self.counts.connections = self.counts.connections.saturating_add(1);
         self.gone.remove(&client);
+        true
     }
 
     /// The path forgot a connection that was open.
@@ -66,7 +74,8 @@ mod tests {
         let end = |last, port| SocketAddr::from(([10, 0, 0, last], port));
         let flow = Flow { client: end(1, 20_000), vip: end(2, 80), backend: end(3, 80) };
         let mut tally = Tally::default();
-        tally.opened(flow.client);
+        assert!(tally.opened(flow.client, flow.vip, 1));
+        assert!(!tally.opened(flow.client, flow.vip, 1), "the SYN is sent again");
         tally.undelivered(Side::Server, flow.backend, flow.client);
         assert_eq!(
             (tally.counts.answers_lost, tally.counts.requests_lost),
@@ -81,7 +90,7 @@ mod tests {
             tally.undelivered(Side::Server, flow.backend, end(9, 80));
         }
         assert_eq!((tally.counts.answers_lost, tally.counts.requests_lost), (1, 1));
-        tally.opened(flow.client);
+        assert!(tally.opened(flow.client, flow.vip, 2), "another one from the same port");
         tally.undelivered(Side::Server, flow.backend, flow.client);
         assert_eq!((tally.counts.connections, tally.counts.answers_lost), (2, 1));
         assert!((tally.counts.forgotten[0].at_s - 6.0).abs() < 1e-9);

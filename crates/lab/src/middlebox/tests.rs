@@ -261,7 +261,6 @@ fn a_wrong_checksum_is_as_wrong_after_ipvs_and_stops_at_a_firewall() {
     assert_eq!(fate, Fate::Drop(Why::Checksum));
 }
 
-/// The same packet with IP options (IPv4) or extension headers (IPv6).
 #[test]
 #[cfg(all(feature = "programs", target_os = "linux", not(stillopen_portable)))]
 fn a_checksum_that_is_yet_to_be_made_is_right_after_translation() {
@@ -285,6 +284,7 @@ fn a_checksum_that_is_yet_to_be_made_is_right_after_translation() {
     }
 }
 
+/// The same packet with IP options (IPv4) or extension headers (IPv6).
 fn with_options(packet: &[u8]) -> Vec<u8> {
     if packet[0] >> 4 == 4 {
         let mut header = packet[..20].to_vec();

@@ -8,6 +8,10 @@ use super::{
 /// Bytes of a quoted packet in an ICMP error: its IP header and 8 bytes more always fit (RFC 792).
 const QUOTED: usize = 128;
 
+/// Protocol number of UDP (IANA).
+#[cfg(all(feature = "programs", target_os = "linux", not(stillopen_portable)))]
+const UDP: u8 = 17;
+
 /// A TCP segment to be written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Draft {
@@ -107,15 +111,24 @@ pub(crate) fn unreachable_quote(packet: &[u8]) -> Option<(End, End, u32)> {
     Some((local, End { address: to, port: port(ports + 2)? }, seq))
 }
 
-/// Makes the checksum of a TCP packet of which only the pseudo header is summed (`skb_checksum_help`).
+/// Makes the checksum of a TCP or UDP packet of which only the pseudo header is summed (`skb_checksum_help`).
 #[cfg(all(feature = "programs", target_os = "linux", not(stillopen_portable)))]
 pub(crate) fn complete_checksum(packet: &mut [u8]) {
     let Ok(view) = View::parse(packet) else { return };
-    if let (Carried::Tcp(_), Some(tcp)) = (view.carried, packet.get(view.offset..view.end)) {
-        let mut sum = Sum::default();
-        sum.bytes(tcp);
-        put_u16(packet, view.offset + 16, sum.finish());
-    }
+    let at = match view.carried {
+        Carried::Tcp(_) => 16,
+        Carried::Other(UDP) => 6,
+        _ => return,
+    };
+    let Some(body) = packet.get(view.offset..view.end) else { return };
+    let mut sum = Sum::default();
+    sum.bytes(body);
+    let sum = match (sum.finish(), view.carried) {
+        // 0 says that there is none (RFC 768): its other form (`CSUM_MANGLED_0`).
+        (0, Carried::Other(_)) => 0xffff,
+        (sum, _) => sum,
+    };
+    put_u16(packet, view.offset + at, sum);
 }
 
 fn l4_checksum(v6: bool, from: u128, to: u128, protocol: u8, bytes: &[u8]) -> u16 {

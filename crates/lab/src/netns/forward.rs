@@ -9,7 +9,6 @@ use std::{
     collections::VecDeque,
     fs::File,
     io,
-    net::SocketAddr,
     os::fd::OwnedFd,
     time::{Duration, Instant, SystemTime},
 };
@@ -22,7 +21,7 @@ use super::{
 };
 use crate::{
     exec::Tally,
-    middlebox::{Carried, Fate, Middlebox, Output, Segment, Side, TcpState, View, flag},
+    middlebox::{Carried, Fate, Middlebox, Output, Side, TcpState, View, flag},
     random::Random,
 };
 
@@ -57,8 +56,7 @@ pub(super) struct Forwarder {
 pub(super) struct Forwarded {
     pub(super) tally: Tally,
     pub(super) took: Duration,
-    /// Whether the record is whole.
-    pub(super) recorded: io::Result<()>,
+    pub(super) record: Option<Record>,
 }
 
 impl Forwarder {
@@ -67,11 +65,12 @@ impl Forwarder {
         ports: [Port; 2],
         weather: Weather,
         record: Option<File>,
-    ) -> Self {
+    ) -> io::Result<Self> {
         let since_1970 = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let record = record.map(|file| Record::begin(file, since_1970().unwrap_or_default()));
+        let record = record.transpose()?;
         let random = Random::new(weather.seed, &[]);
-        Self {
+        Ok(Self {
             middlebox,
             ports,
             weather,
@@ -80,7 +79,7 @@ impl Forwarder {
             began: Instant::now(),
             tally: Tally::default(),
             record,
-        }
+        })
     }
 
     /// Forwards until `stop` can be read from; says what came of it.
@@ -96,9 +95,6 @@ impl Forwarder {
             let wait = deadline.map(|deadline| deadline.saturating_sub(now));
             // Waits that are too long for the kernel's type are for ever.
             let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
-            if let Some(record) = &mut self.record {
-                record.flush();
-            }
             let [client, server] = &self.ports;
             let ready = PollFlags::IN;
             let mut fds = [client, server].map(|port| PollFd::new(port, ready)).to_vec();
@@ -119,8 +115,7 @@ impl Forwarder {
             }
             if stopped {
                 let took = self.began.elapsed();
-                let recorded = self.record.map_or(Ok(()), Record::end);
-                return Ok(Forwarded { tally: self.tally, took, recorded });
+                return Ok(Forwarded { tally: self.tally, took, record: self.record });
             }
         }
     }
@@ -144,7 +139,7 @@ impl Forwarder {
             self.tally.counts.packets.dropped += 1;
             return;
         };
-        if let Some(record) = &mut self.record {
+        if let Some(record) = &self.record {
             record.packet(now, from, Way::In, packet, partial);
         }
         if self.weather.loss > 0.0 && self.random.unit() < self.weather.loss {
@@ -156,14 +151,14 @@ impl Forwarder {
             Carried::Tcp(segment) => Some(segment),
             _ => None,
         };
-        let new = segment.is_some_and(|segment| self.opens(from, &view, &segment));
         let fate = self.middlebox.handle_view(now, from, packet, &view);
         self.take_output(now);
         let delivered = matches!(fate, Fate::Forward { known: true });
         if let Some(segment) = segment {
             let (source, destination) = (view.from(&segment).into(), view.to(&segment).into());
-            if new && delivered {
-                self.tally.opened(source);
+            let syn = segment.has(flag::SYN) && !segment.has(flag::ACK);
+            if from == Side::Client && syn && delivered {
+                self.tally.opened(source, destination, segment.seq);
             }
             if segment.payload > 0 && !delivered {
                 self.tally.undelivered(from, source, destination);
@@ -179,17 +174,6 @@ impl Forwarder {
             }
             Fate::Drop(_) => self.tally.counts.packets.dropped += 1,
             Fate::Answer(answer) => self.own(now, from, &answer),
-        }
-    }
-
-    /// Whether this is the first segment of a connection that the middlebox does not know.
-    fn opens(&self, from: Side, view: &View, segment: &Segment) -> bool {
-        let syn = segment.has(flag::SYN) && !segment.has(flag::ACK);
-        let ends =
-            || -> (SocketAddr, SocketAddr) { (view.from(segment).into(), view.to(segment).into()) };
-        from == Side::Client && syn && {
-            let (client, vip) = ends();
-            self.middlebox.entry(client, vip).is_none()
         }
     }
 
@@ -215,12 +199,8 @@ impl Forwarder {
     }
 
     fn send(&mut self, now: Duration, to: Side, frame: &[u8]) {
-        if let (Some(record), Some(packet)) = (&mut self.record, frame.get(port::HEAD..)) {
-            let at = now + self.weather.delay;
-            record.packet(at, to, Way::Out, packet, port::needs_checksum(frame));
-        }
         if self.weather.delay.is_zero() {
-            self.ports[to as usize].send(frame);
+            self.hand_over(now, to, frame);
         } else {
             self.under_way[to as usize].push_back((now + self.weather.delay, frame.to_vec()));
         }
@@ -228,11 +208,20 @@ impl Forwarder {
 
     /// Hands over what has arrived by now.
     fn deliver(&mut self, now: Duration) {
-        for (queue, port) in self.under_way.iter_mut().zip(&self.ports) {
-            while let Some((_, frame)) = queue.pop_front_if(|(due, _)| *due <= now) {
-                port.send(&frame);
+        for side in [Side::Client, Side::Server] {
+            while let Some((_, frame)) =
+                self.under_way[side as usize].pop_front_if(|(due, _)| *due <= now)
+            {
+                self.hand_over(now, side, &frame);
             }
         }
+    }
+
+    fn hand_over(&self, now: Duration, to: Side, frame: &[u8]) {
+        if let (Some(record), Some(packet)) = (&self.record, frame.get(port::HEAD..)) {
+            record.packet(now, to, Way::Out, packet, port::needs_checksum(frame));
+        }
+        self.ports[to as usize].send(frame);
     }
 }
 

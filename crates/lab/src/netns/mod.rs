@@ -27,6 +27,7 @@ mod init;
 mod listening;
 mod namespaces;
 mod port;
+mod queue;
 mod record;
 mod server;
 mod signals;
@@ -53,6 +54,7 @@ use self::{
     forward::{Forwarded, Forwarder, Weather},
     namespaces::{Made, Namespaces},
     port::{MAC, Port},
+    record::Record,
     signals::Signals,
     supervise::Supervisor,
 };
@@ -109,8 +111,9 @@ pub fn run(request: &Request, options: &Options) -> Result<Summary, NetnsError> 
         Namespaces::make(request, path.vip, backend.port(), theirs, signals.before())?;
     let (ports, listener) = connect(made, &path, options.loss > 0.0)?;
     let weather = Weather { delay: options.delay, loss: options.loss, seed: options.seed };
-    let forwarding =
-        Forwarding::start(Forwarder::new(path.middlebox(CAPACITY), ports, weather, record))?;
+    let forwarder = Forwarder::new(path.middlebox(CAPACITY), ports, weather, record)
+        .map_err(|cause| Error::System { operation: "start a thread", cause })?;
+    let forwarding = Forwarding::start(forwarder)?;
 
     let mut supervisor = Supervisor::new(namespaces, output, signals);
     let builtin = match request.server {
@@ -122,12 +125,19 @@ pub fn run(request: &Request, options: &Options) -> Result<Summary, NetnsError> 
         }
     };
     let status = supervisor.run_client(request)?;
-    let Forwarded { tally, took, recorded } = forwarding.stop()?;
-    if let Some(file) = &options.record {
-        recorded.map_err(unwritten(file))?;
-    }
+    let Forwarded { tally, took, record } = forwarding.stop()?;
+    let shortage = builtin.as_ref().and_then(Builtin::shortage);
     drop(builtin);
-    let server_ended = supervisor.end();
+    // Signals are this process's own again: what is yet to be written may take a while.
+    let (server_ended, unread) = supervisor.end();
+    let unread = (unread > 0).then(|| {
+        format!(
+            "{unread} bytes of what the server said are left out: standard error did not take them"
+        )
+    });
+    let unrecorded = record.and_then(Record::end).zip(options.record.as_ref());
+    let unrecorded =
+        unrecorded.map(|(why, file)| format!("{} is not whole: {why}", file.display()));
     Ok(Summary {
         schema: SCHEMA,
         driver: "netns",
@@ -136,6 +146,7 @@ pub fn run(request: &Request, options: &Options) -> Result<Summary, NetnsError> 
         took_s: took.as_secs_f64(),
         counts: tally.counts,
         server_ended,
+        notes: [shortage, unread, unrecorded].into_iter().flatten().collect(),
     })
 }
 

@@ -1,16 +1,18 @@
 //! `--record`: what crossed the path, as a pcapng file (draft-ietf-opsawg-pcapng) that Wireshark and tcpdump read.
 //!
-//! It has the path's two devices as two interfaces; a packet that was handed on is there twice, as it came in on one
-//! and as it went out on the other. Whole blocks are handed to the kernel whenever the path waits, so that the file is
-//! good however the program ends.
+//! It has the path's two devices as two interfaces; a packet that was handed on is there twice: as and when it came in
+//! on one, and as and when it went out on the other. Whole blocks are written as they come, so that the file is good
+//! however the program ends; a file that takes no more makes the path not wait.
 
-use std::{
-    fs::File,
-    io::{self, BufWriter, Write as _},
-    time::Duration,
-};
+use std::{fs::File, io, time::Duration};
 
+use super::queue::{Queue, Written};
 use crate::middlebox::{Side, complete_checksum};
+
+/// So much may wait to be written: some seconds of what a path forwards at its fastest, on a slow disk.
+const MOST: usize = 64 << 20;
+/// What waits at the end has so long.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Section header, interface description and enhanced packet block.
 const SECTION: u32 = 0x0a0d_0d0a;
@@ -30,18 +32,17 @@ pub(super) enum Way {
     Out = 2,
 }
 
-/// The file. After an error nothing more is written; the error is kept.
+/// The file.
 pub(super) struct Record {
-    file: BufWriter<File>,
+    blocks: Queue,
     /// The time of day at the start.
     began: Duration,
-    failed: Option<io::Error>,
 }
 
 impl Record {
     /// `began`: the start of the run, since 1970.
-    pub(super) fn begin(file: File, began: Duration) -> Self {
-        let mut record = Self { file: BufWriter::new(file), began, failed: None };
+    pub(super) fn begin(file: File, began: Duration) -> io::Result<Self> {
+        let record = Self { blocks: Queue::start(file, MOST, PATIENCE)?, began };
         // Byte order, version 1.0, a section of unknown length.
         let mut body = 0x1a2b_3c4d_u32.to_ne_bytes().to_vec();
         body.extend(1_u16.to_ne_bytes());
@@ -57,18 +58,11 @@ impl Record {
             option(&mut body, 0, &[]);
             record.block(INTERFACE, &body);
         }
-        record
+        Ok(record)
     }
 
     /// A packet at `now` since the start. One whose checksum is yet to be made gets it, here alone.
-    pub(super) fn packet(
-        &mut self,
-        now: Duration,
-        on: Side,
-        way: Way,
-        packet: &[u8],
-        partial: bool,
-    ) {
+    pub(super) fn packet(&self, now: Duration, on: Side, way: Way, packet: &[u8], partial: bool) {
         let at = u64::try_from((self.began + now).as_nanos()).unwrap_or(u64::MAX);
         let length = u32::try_from(packet.len()).unwrap_or(u32::MAX);
         let mut body = Vec::with_capacity(packet.len() + 40);
@@ -89,29 +83,21 @@ impl Record {
         self.block(PACKET, &body);
     }
 
-    fn block(&mut self, kind: u32, body: &[u8]) {
-        if self.failed.is_some() {
-            return;
-        }
+    fn block(&self, kind: u32, body: &[u8]) {
         let length = u32::try_from(body.len() + 12).unwrap_or(u32::MAX).to_ne_bytes();
-        let block = [&kind.to_ne_bytes(), &length, body, &length].concat();
-        self.failed = self.file.write_all(&block).err();
+        self.blocks.push([&kind.to_ne_bytes(), &length, body, &length].concat());
     }
 
-    /// Hands what has come to the kernel.
-    pub(super) fn flush(&mut self) {
-        if self.failed.is_none() {
-            self.failed = self.file.flush().err();
+    /// Writes the rest. What is wrong with the record, if something is.
+    pub(super) fn end(self) -> Option<String> {
+        let Written { left_out, failed } = self.blocks.end();
+        match (failed, left_out.pieces) {
+            (Some(error), _) => Some(error.to_string()),
+            (None, 0) => None,
+            (None, some) => {
+                Some(format!("{some} packets are left out, it did not take them in time"))
+            }
         }
-    }
-
-    /// Writes the rest.
-    ///
-    /// # Errors
-    /// The first that there was.
-    pub(super) fn end(mut self) -> io::Result<()> {
-        self.flush();
-        self.failed.map_or(Ok(()), Err)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::{
     collections::VecDeque,
-    io::{self, Write as _},
+    io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::Duration,
 };
 
 use rustix::{
@@ -12,17 +13,27 @@ use rustix::{
     pipe::{PipeFlags, pipe_with},
 };
 
-use super::error::NetnsError;
+use super::{error::NetnsError, queue::Queue};
 
 /// So many lines are kept.
 const KEPT: usize = 5;
 /// A line is kept so far.
 const WIDEST: usize = 500;
+/// Bytes that may wait for standard error.
+const MOST: usize = 1 << 20;
+/// What waits at the end has so long.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// After so many reads others have their turn, however much the server says.
+const TURN: usize = 16;
+/// The turns that are taken at the end: more than any pipe holds.
+const LAST_TURNS: usize = 64;
 
 /// The reading end of the server's output.
 #[derive(Debug)]
 pub(super) struct Output {
     pipe: OwnedFd,
+    /// To standard error.
+    shown: Queue,
     lines: VecDeque<String>,
     unfinished: Vec<u8>,
     pub(super) ended: bool,
@@ -33,29 +44,31 @@ pub(super) fn pipe() -> Result<(Output, OwnedFd), NetnsError> {
     let (ours, theirs) =
         pipe_with(PipeFlags::CLOEXEC).map_err(NetnsError::system("make a pipe"))?;
     fcntl_setfl(&ours, OFlags::NONBLOCK).map_err(NetnsError::system("make a pipe"))?;
+    let shown = Queue::start(io::stderr(), MOST, PATIENCE)
+        .map_err(|cause| NetnsError::System { operation: "start a thread", cause })?;
     let (lines, unfinished) = Default::default();
-    Ok((Output { pipe: ours, lines, unfinished, ended: false }, theirs))
+    Ok((Output { pipe: ours, shown, lines, unfinished, ended: false }, theirs))
 }
 
 impl Output {
-    /// Takes what has come.
-    pub(super) fn take(&mut self) {
+    /// Takes what has come; whether there may be more.
+    pub(super) fn take(&mut self) -> bool {
         let mut bytes = [0; 4096];
-        loop {
+        for _ in 0..TURN {
             match read(&self.pipe, &mut bytes) {
                 Ok(0) => {
                     self.ended = true;
-                    return;
+                    return false;
                 }
                 Ok(got) => self.keep(&bytes[..got]),
-                Err(_) => return,
+                Err(_) => return false,
             }
         }
+        true
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        // Nobody may read it.
-        let _ = io::stderr().write_all(bytes);
+        self.shown.push(bytes.to_vec());
         for &byte in bytes {
             if byte == b'\n' {
                 self.finish();
@@ -78,9 +91,18 @@ impl Output {
 
     /// The last lines.
     pub(super) fn last(&mut self) -> Vec<String> {
-        self.take();
+        for _ in 0..LAST_TURNS {
+            if !self.take() {
+                break;
+            }
+        }
         self.finish();
         self.lines.iter().cloned().collect()
+    }
+
+    /// Shows the rest. How many bytes nobody took.
+    pub(super) fn end(self) -> usize {
+        self.shown.end().left_out.bytes
     }
 }
 

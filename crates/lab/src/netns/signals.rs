@@ -54,8 +54,8 @@ impl Signals {
         self.taken.as_ref().map(AsFd::as_fd)
     }
 
-    /// The next one that has come; those of the terminal are not for handing on, it has sent them to the
-    /// client itself.
+    /// The next one that has come, and whether to hand it on. What keys of the terminal send has come to the
+    /// client too; its hang-up goes to the first process of the session alone, which may be this one.
     pub(super) fn next(&self) -> Option<(Signal, bool)> {
         let mut bytes = [0; size_of::<libc::signalfd_siginfo>()];
         let got = read(self.taken.as_ref()?, &mut bytes).ok()?;
@@ -63,7 +63,8 @@ impl Signals {
         // ssi_signo, ssi_errno, ssi_code
         let (number, code) = (word(0)?, word(8)?);
         let signal = Signal::from_named_raw(number)?;
-        (got == bytes.len()).then_some((signal, code != libc::SI_KERNEL))
+        let hand_on = signal == Signal::HUP || code != libc::SI_KERNEL;
+        (got == bytes.len()).then_some((signal, hand_on))
     }
 }
 

@@ -78,12 +78,13 @@ impl Supervisor {
         }
     }
 
-    /// Ends everything in the namespaces. How the server had ended by itself, if it had.
-    pub(super) fn end(self) -> Option<ServerEnded> {
+    /// Ends everything in the namespaces. How the server had ended by itself, if it had, and how many bytes of
+    /// what it said standard error did not take.
+    pub(super) fn end(self) -> (Option<ServerEnded>, usize) {
         let Self { namespaces, mut output, server_ended, .. } = self;
         drop(namespaces);
         let said = output.last();
-        server_ended.map(|status| ServerEnded { status, said })
+        (server_ended.map(|status| ServerEnded { status, said }), output.end())
     }
 
     /// The next thing that happens to a program, if one does in time; hands on meanwhile what the server says

@@ -64,10 +64,8 @@ pub(super) fn tally(lane: &Lane, path: &Path, lines: &[Line]) -> Tally {
         while let Some(death) = deaths.pop_if(|death| death.at <= now) {
             forget(&mut tally, &mut seen, (client_ip, death.port).into(), death.at);
         }
-        let is_new =
-            |of: Option<&Seen>| of.is_none_or(|of| !of.is_open() || of.vip != Some(packet.to));
-        if packet.by == 'c' && packet.flags == "S" && is_new(seen.get(&client)) {
-            tally.opened(client);
+        let syn = packet.by == 'c' && packet.flags == "S";
+        if syn && tally.opened(client, packet.to, packet.seq) {
             seen.insert(client, Seen { vip: Some(packet.to), last: now, ..Seen::default() });
         }
         let due = exact.and_then(|exact| Some(seen.get(&client)?.last + exact));

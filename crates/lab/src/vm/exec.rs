@@ -135,6 +135,7 @@ pub fn exec(
             took_s: ended.took.as_secs_f64(),
             counts: tally.counts,
             server_ended: None,
+            notes: Vec::new(),
         },
     })
 }

@@ -7,6 +7,8 @@
 
 mod clients;
 mod programs;
+mod record;
 mod refusals;
 mod rescue;
+mod shortage;
 mod user;

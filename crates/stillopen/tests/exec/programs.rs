@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::user::{PYTHON, User, now};
 
 /// A server of the caller's own.
-const SERVER: &str = "import http.server, os; http.server.HTTPServer(('', int(os.environ['PORT'])), \
+pub(crate) const SERVER: &str = "import http.server, os; http.server.HTTPServer(('', int(os.environ['PORT'])), \
                       http.server.SimpleHTTPRequestHandler).serve_forever()";
 
 /// Processes of this machine whose command line has this word.
@@ -136,6 +136,28 @@ fn ctrl_c_reaches_the_client_once_and_not_the_server() {
 }
 
 #[test]
+fn a_terminal_that_hangs_up_tells_the_client() {
+    let user = User::new();
+    let client = "trap 'echo hung up > told; exit 9' HUP; echo ready; while :; do sleep 0.1; done";
+    // This program is the session's first process, as under ssh -t or docker run -t: nobody else is told.
+    let terminal = user.file(
+        "terminal.py",
+        "import os, pty, sys\n\
+         pid, terminal = pty.fork()\n\
+         if pid == 0: os.execv(sys.argv[1], sys.argv[1:])\n\
+         text = b''\n\
+         while b'ready' not in text: text += os.read(terminal, 1000)\n\
+         os.close(terminal)\n\
+         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n",
+    );
+    let stillopen = user.stillopen();
+    let words = [PYTHON, &terminal, &stillopen, "lab", "exec", "--", "sh", "-c", client];
+    let output = user.command(&words).stderr(Stdio::inherit()).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), "9");
+    assert_eq!(fs::read_to_string(user.path("told")).unwrap(), "hung up\n");
+}
+
+#[test]
 fn nothing_is_left_when_the_program_is_killed() {
     let user = User::new();
     let word = sleep_word();
@@ -162,50 +184,30 @@ fn delay_and_loss_are_the_paths_and_repeat_for_a_seed() {
     assert!(ran.summary["packets"]["lost"].as_u64().unwrap() > 0, "{ran:?}");
 }
 
-/// Blocks of a pcapng file: their types, and interface and packet of those that hold one.
-fn packets(file: &[u8]) -> Vec<(u32, Vec<u8>)> {
-    let word = |at: usize| u32::from_ne_bytes(*file[at..].first_chunk().unwrap());
-    let (mut found, mut at) = (Vec::new(), 0);
-    while at < file.len() {
-        let length = word(at + 4) as usize;
-        assert_eq!(word(at + length - 4), word(at + 4), "a block ends with its length");
-        if word(at) == 6 {
-            let captured = word(at + 20) as usize;
-            found.push((word(at + 8), file[at + 28..at + 28 + captured].to_vec()));
-        }
-        at += length;
-    }
-    found
+#[test]
+fn a_source_port_that_is_used_again_is_another_connection() {
+    let user = User::new();
+    let client = user.file(
+        "client.py",
+        "import os, socket\n\
+         host, port = os.environ['STILLOPEN_SERVER'].split(':')\n\
+         for _ in range(3):\n\
+        \x20    one = socket.socket()\n\
+        \x20    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\\1\\0\\0\\0\\0\\0\\0\\0')\n\
+        \x20    one.bind(('', 20000))\n\
+        \x20    one.connect((host, int(port)))\n\
+        \x20    one.close()\n",
+    );
+    let ran = user.run(&["--", PYTHON, &client]);
+    assert_eq!((ran.status, &ran.summary["connections"]), (0, &3.into()), "{ran:?}");
 }
 
 #[test]
-fn what_crossed_is_recorded_on_both_sides_and_whole_after_a_kill() {
+fn a_client_that_is_given_the_variables_name_is_told_of_the_shell() {
     let user = User::new();
-    let file = user.path("path.pcapng");
-    let record = ["--record", file.to_str().unwrap(), "--"];
-    let client = "curl -s http://$STILLOPEN_SERVER/";
-    let ran = user.run(&[&record[..], &["sh", "-c", client]].concat());
-    assert_eq!(ran.status, 0, "{ran:?}");
-    let crossed = packets(&fs::read(&file).unwrap());
-    let of = |interface| crossed.iter().filter(move |(on, _)| *on == interface).map(|(_, p)| p);
-    assert_eq!(of(0).count(), of(1).count(), "nothing was dropped");
-    // The SYN, to the virtual address and then to the backend.
-    assert_eq!(of(0).next().unwrap()[16..20], [10, 96, 14, 3]);
-    assert_eq!(of(1).next().unwrap()[16..20], [10, 0, 2, 2]);
-    assert!(crossed.iter().any(|(_, packet)| packet.ends_with(b"}")), "the answer is in it");
-
-    let mut running = user.start(
-        "killed",
-        &[&record[..], &["sh", "-c", &format!("{client}; echo; sleep 60")]].concat(),
-    );
-    let mut text = [0; 1];
-    while text != *b"}" {
-        running.child.stdout.as_mut().unwrap().read_exact(&mut text).unwrap();
-    }
-    running.child.kill().unwrap();
-    running.child.wait().unwrap();
-    assert!(!packets(&fs::read(&file).unwrap()).is_empty());
-    let ran = user.run(&["--record", "/nonexistent/path.pcapng", "--", "true"]);
-    assert_eq!(ran.status, 125, "{ran:?}");
-    assert!(ran.stderr.contains("/nonexistent/path.pcapng"), "{ran:?}");
+    let ran = user.run(&["--", "curl", "-s", "http://$STILLOPEN_SERVER/"]);
+    assert_ne!(ran.status, 0, "{ran:?}");
+    assert!(ran.stderr.contains("sh -c '…' puts the address in its place"), "{ran:?}");
+    let ran = user.run(&["--", "sh", "-c", "curl -s http://$STILLOPEN_SERVER/"]);
+    assert_eq!((ran.status, ran.summary["notes"].as_array().unwrap().len()), (0, 0), "{ran:?}");
 }

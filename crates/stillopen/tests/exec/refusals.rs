@@ -86,6 +86,7 @@ fn wrong_arguments_are_status_2() {
         (&["--include", "/etc", "--", "true"], "--driver vm"),
         (&["--driver", "vm", "--delay", "1s", "--", "true"], "--driver netns"),
         (&["--answer-after", "1s", "--server", "x", "--", "true"], "--server"),
+        (&["--record", "./summary.json", "--", "true"], "--summary and --record are both"),
         (&[], "CMD"),
     ] {
         let ran = user.run(args);

@@ -1,7 +1,7 @@
 //! `stillopen lab exec`: runs anyone's own client behind a path that forgets, and ends as the client did.
 
 use std::{
-    fs::File,
+    ffi::{OsStr, OsString},
     io::{self, Write as _},
     path::Path,
     process::ExitCode,
@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use stillopen_lab::{
-    exec::{Request, Server, ServerEnded, Summary},
+    exec::{Request, SERVER_VARIABLE, Server, ServerEnded, Summary},
     netns::{self, NetnsError, Options},
     vm::VmError,
 };
@@ -18,6 +18,7 @@ use stillopen_lab::{
 use super::exec_vm;
 use crate::{
     cli::lab::{ExecArgs, ExecDriver},
+    output,
     report::table::printable,
 };
 
@@ -30,7 +31,7 @@ const LONGEST: Duration = Duration::from_secs(2 * 3600);
 
 /// The client's status, or `env`'s where there was none.
 pub(crate) fn run(args: ExecArgs) -> ExitCode {
-    if let Some(wrong) = wrong_driver(&args) {
+    if let Some(wrong) = wrong_driver(&args).or_else(|| one_file_for_both(&args)) {
         say(&wrong);
         return ExitCode::from(USAGE);
     }
@@ -45,7 +46,9 @@ pub(crate) fn run(args: ExecArgs) -> ExitCode {
 
 fn ended(args: ExecArgs) -> Result<u8> {
     // Before anything runs: a run of an hour should not end in this.
-    let file = args.summary.as_deref().map(create).transpose()?;
+    if let Some(file) = &args.summary {
+        output::clear(file).with_context(|| format!("write {}", file.display()))?;
+    }
     let server = match (args.server, args.answer_after) {
         (Some(command), _) => Server::Command(command),
         (None, time) => Server::AnswerAfter(time.unwrap_or_default()),
@@ -57,7 +60,7 @@ fn ended(args: ExecArgs) -> Result<u8> {
         idle_timeout: args.idle_timeout,
         ipv6: args.ipv6,
     };
-    let summary = match args.driver {
+    let mut summary = match args.driver {
         ExecDriver::Netns => {
             let options = Options {
                 delay: args.delay.unwrap_or_default(),
@@ -74,17 +77,51 @@ fn ended(args: ExecArgs) -> Result<u8> {
             exec_vm::run(&request, asked, say)?
         }
     };
+    summary.notes.extend(unfilled(&request.command, &summary));
+    // The file first: nobody may read standard error. The client has ended: its status counts, whatever fails now.
+    let written = args.summary.as_deref().map(|file| write(file, &summary).map_err(|e| (file, e)));
+    tell(&summary);
+    if let Some(Err((file, error))) = written {
+        say(&format!("write {}: {error:#}", file.display()));
+    }
+    Ok(summary.status.code())
+}
+
+fn write(file: &Path, summary: &Summary) -> Result<()> {
+    output::file(file, |out| Ok(serde_json::to_writer(out, summary)?))
+}
+
+fn tell(summary: &Summary) {
     if let Some(ServerEnded { status, said }) = &summary.server_ended {
         say(&format!("the server ended before the client: {status}"));
         for line in said {
             say(&format!("the server said: {line}"));
         }
     }
+    summary.notes.iter().for_each(|note| say(note));
     say(&summary.text());
-    if let (Some(file), Some(path)) = (file, &args.summary) {
-        write(file, &summary).with_context(|| format!("write {}", path.display()))?;
-    }
-    Ok(summary.status.code())
+}
+
+/// What to say where the client was given the variable's name: only a shell puts the value in its place.
+fn unfilled(command: &[OsString], summary: &Summary) -> Option<String> {
+    const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ksh", "zsh", "fish", "busybox"];
+    let program = Path::new(command.first()?).file_name().and_then(OsStr::to_str);
+    let is_shell = program.is_some_and(|program| SHELLS.contains(&program));
+    let written = [format!("${SERVER_VARIABLE}"), format!("${{{SERVER_VARIABLE}}}")];
+    let has = |word: &OsString| written.iter().any(|name| word.to_string_lossy().contains(name));
+    (!is_shell && summary.counts.connections == 0 && command.iter().any(has)).then(|| {
+        format!(
+            "the client was given ${SERVER_VARIABLE} as it stands, since no shell runs it: sh -c '…' puts the \
+             address in its place"
+        )
+    })
+}
+
+/// What is wrong with the arguments, where two files are one.
+fn one_file_for_both(args: &ExecArgs) -> Option<String> {
+    let (summary, record) = (args.summary.as_deref()?, args.record.as_deref()?);
+    output::is_same_file(summary, record)
+        .then(|| format!("--summary and --record are both {}: give each its own", record.display()))
 }
 
 /// What is wrong with the arguments, where one is of the other driver's.
@@ -110,15 +147,6 @@ fn wrong_driver(args: &ExecArgs) -> Option<String> {
     };
     let (argument, _) = others.iter().find(|(_, given)| *given)?;
     Some(format!("{argument} is for --driver {driver}"))
-}
-
-fn create(path: &Path) -> Result<File> {
-    File::create(path).with_context(|| format!("write {}", path.display()))
-}
-
-fn write(mut file: File, summary: &Summary) -> io::Result<()> {
-    serde_json::to_writer(&file, summary)?;
-    writeln!(file)
 }
 
 /// Standard error is where this program speaks; standard output is the client's.
