@@ -152,18 +152,29 @@ mod report {
 
     fn words(counts: &Counts, values: KeepaliveValues) -> String {
         let sockets = |n: u64| format!("{n} socket{}", if n == 1 { "" } else { "s" });
-        let armed = format!("keepalive {values} on {}", sockets(counts.armed));
+        let armed = format!("gave keepalive {values} to {} when made", sockets(counts.armed));
         let inherited = match counts.inherited {
             0 => String::new(),
-            n => format!(", and on {n} that it inherited"),
+            n => format!(", and to {n} that it inherited"),
         };
-        if counts.left_alone.is_empty() {
-            return armed + &inherited;
-        }
-        let total = counts.left_alone.values().sum();
-        let reasons: Vec<String> =
-            counts.left_alone.iter().map(|(&why, n)| format!("{n} {}", reason(why))).collect();
-        format!("{armed}{inherited}; {} left alone: {}", sockets(total), reasons.join(", "))
+        let left_alone = match counts.left_alone.values().sum() {
+            0 => String::new(),
+            total => format!("; {} left alone: {}", sockets(total), reasons(counts)),
+        };
+        let later = match counts.armed + counts.inherited {
+            0 => "",
+            _ => LATER,
+        };
+        format!("{armed}{inherited}{left_alone}{later}")
+    }
+
+    /// The supervisor does not see it.
+    const LATER: &str = ". What the program set on them later is not known here: `stillopen check` shows \
+                         it while they are open";
+
+    fn reasons(counts: &Counts) -> String {
+        let reasons = counts.left_alone.iter().map(|(&why, n)| format!("{n} {}", reason(why)));
+        reasons.collect::<Vec<_>>().join(", ")
     }
 
     fn reason(why: Why) -> String {
@@ -186,16 +197,19 @@ mod report {
 
         #[test]
         fn each_reason_is_counted() {
-            let mut counts = Counts { armed: 1, ..Counts::default() };
-            assert_eq!(words(&counts, DEFAULT_KEEPALIVE), "keepalive 60/30/3 on 1 socket");
+            let mut counts = Counts::default();
+            let said = |counts: &Counts| words(counts, DEFAULT_KEEPALIVE);
+            assert_eq!(said(&counts), "gave keepalive 60/30/3 to 0 sockets when made");
+            counts.armed = 1;
             counts.inherited = 2;
             counts.left_alone.insert(Why::User, 3);
             counts.left_alone.insert(Why::Refused("socket", 97), 1);
             assert_eq!(
-                words(&counts, DEFAULT_KEEPALIVE),
-                "keepalive 60/30/3 on 1 socket, and on 2 that it inherited; 4 sockets left alone: 3 of \
-                 another user or group, 1 refused by the kernel (socket: Address family not supported by \
-                 protocol (os error 97))"
+                said(&counts),
+                "gave keepalive 60/30/3 to 1 socket when made, and to 2 that it inherited; 4 sockets left \
+                 alone: 3 of another user or group, 1 refused by the kernel (socket: Address family not \
+                 supported by protocol (os error 97)). What the program set on them later is not known \
+                 here: `stillopen check` shows it while they are open"
             );
         }
     }

@@ -8,7 +8,7 @@ use std::{
 
 use rustix::net::sockopt::{socket_keepalive, tcp_keepcnt, tcp_keepidle, tcp_keepintvl};
 
-use crate::program::{AS_NOBODY, Ran, command, file, python};
+use crate::program::{AS_NOBODY, LATER, Ran, command, file, python};
 
 #[test]
 fn sockets_of_both_families_and_what_a_listener_accepts() {
@@ -99,7 +99,9 @@ fn connections_and_listeners_that_it_inherits() {
     run.stdin(OwnedFd::from(client)).stdout(OwnedFd::from(listener)).stderr(Stdio::piped());
     let output = run.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(said, "stillopen: keepalive 61/31/4 on 0 sockets, and on 2 that it inherited\n");
+    let expected =
+        "stillopen: gave keepalive 61/31/4 to 0 sockets when made, and to 2 that it inherited";
+    assert_eq!(said, format!("{expected}{LATER}\n"));
     assert!(socket_keepalive(&kept_listener).unwrap());
     let seconds = [tcp_keepidle(&kept).unwrap(), tcp_keepintvl(&kept).unwrap()];
     assert_eq!(seconds.map(|time| time.as_secs()), [61, 31]);

@@ -5,7 +5,10 @@ use std::{
     os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    sync::LazyLock,
+    sync::{
+        LazyLock,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
 };
 
 use rustix::process::geteuid;
@@ -27,8 +30,17 @@ def armed(s):
     on = s.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
     names = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
     return '/'.join(str(s.getsockopt(socket.IPPROTO_TCP, name)) for name in names) if on else None
+";
+
+/// `supervisor()` is its number: it has the environment of this run, and is still `stillopen`.
+pub(crate) const SUPERVISOR: &str = "
+import os
 def supervisor():
-    return int(open(f'/proc/{os.getpid()}/task/{os.getpid()}/children').read().split()[0])
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            is_one = os.readlink(f'/proc/{pid}/exe').endswith('/stillopen')
+            if is_one and os.environ['RUN'] in open(f'/proc/{pid}/environ').read(): return int(pid)
+        except OSError: pass
 ";
 
 /// Where `nobody` may run what is in it: the program's copy, and those of `programs/`.
@@ -66,12 +78,23 @@ pub(crate) fn file(name: &str) -> String {
 /// `stillopen run OPTIONS -- COMMAND` after `before`, in a folder without stillopen.toml.
 pub(crate) fn command(before: &[&str], options: &[&str], command: &[&str]) -> Command {
     let stillopen = file("stillopen");
-    let words = [before, &PATIENCE, &[&stillopen, "run"], options, &["--"], command].concat();
+    without(before, &[&[stillopen.as_str(), "run"], options, &["--"], command].concat())
+}
+
+/// A command after `before`, without `stillopen run`.
+pub(crate) fn without(before: &[&str], command: &[&str]) -> Command {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let words = [&PATIENCE, before, command].concat();
     let mut run = Command::new(words[0]);
+    let number = RUNS.fetch_add(1, Relaxed);
     // A group of its own: one of the programs sends its group a signal.
     run.args(&words[1..]).current_dir("/").env("HOME", "/").process_group(0);
+    run.env("RUN", format!("run-{}-{number}-", std::process::id()));
     run
 }
+
+/// What the report says of what it does not know.
+pub(crate) const LATER: &str = ". What the program set on them later is not known here: `stillopen check` shows it while they are open";
 
 /// What a run gave.
 #[derive(Debug)]
@@ -96,13 +119,14 @@ impl Ran {
         self.stdout.trim_end().to_owned()
     }
 
-    /// The same, and what the report says after its values.
+    /// The same, and the numbers of the report.
     #[track_caller]
     pub(crate) fn reported(self) -> (String, String) {
-        let report = self.stderr.strip_prefix("stillopen: keepalive 60/30/3 on ");
-        let report = report.unwrap_or_else(|| panic!("{self:?}")).trim_end().to_owned();
+        let report = self.stderr.strip_prefix("stillopen: gave keepalive 60/30/3 to ");
+        let report = report.unwrap_or_else(|| panic!("{self:?}")).trim_end();
+        let numbers = report.split_once(LATER).map_or(report, |(numbers, _)| numbers);
         assert_eq!(self.status, Some(0), "{self:?}");
-        (self.stdout.trim_end().to_owned(), report)
+        (self.stdout.trim_end().to_owned(), numbers.replacen(" when made", "", 1))
     }
 }
 
@@ -113,6 +137,6 @@ pub(crate) fn python(options: &[&str], script: &str) -> Ran {
 
 /// Runs a Python script after `before`.
 pub(crate) fn python_after(before: &[&str], options: &[&str], script: &str) -> Ran {
-    let script = format!("{PRELUDE}{script}");
+    let script = format!("{PRELUDE}{SUPERVISOR}{script}");
     Ran::of(&mut command(before, options, &[PYTHON, "-c", &script]))
 }
