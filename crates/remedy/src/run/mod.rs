@@ -1,15 +1,19 @@
 //! Starts a program with keepalive on, whatever it is written in: a seccomp supervisor makes its TCP sockets.
 //!
 //! This process becomes the program, so that its process id, its signals, its terminal and its exit status are
-//! the program's own. The supervisor is a child without an exit signal in a session of its own: nobody's wait
-//! sees it, no terminal's signal reaches it, and it ends when nobody is under the filter any more.
+//! the program's own. The supervisor is no child of its where that can be had, and in a session of its own: the
+//! program's wait does not see it, no terminal's signal reaches it, and it ends when nobody is under the filter any
+//! more.
 //!
 //! Read first: `filter.rs` (what it is asked), then `supervisor.rs` (what it answers) and `requester.rs` (whom
-//! it leaves alone). `seccomp.rs` has the system calls, `handover.rs` what passes between the two.
-#![allow(unsafe_code, reason = "clone, execvp and signal masks; each with its reason")]
+//! it leaves alone). `child.rs` has how it is started, `seccomp.rs` the system calls, `handover.rs` what passes
+//! between the two, `found.rs` what the program must find as this process did.
+#![allow(unsafe_code, reason = "execvp, with its reason")]
 
+mod child;
 mod counts;
 mod filter;
+mod found;
 mod handover;
 mod information;
 mod inherited;
@@ -20,27 +24,21 @@ mod supervisor;
 use std::{
     ffi::{CString, NulError, OsString},
     io::ErrorKind,
-    os::{
-        fd::{AsRawFd as _, IntoRawFd as _, OwnedFd, RawFd},
-        unix::ffi::OsStringExt as _,
-    },
+    os::{fd::OwnedFd, unix::ffi::OsStringExt as _},
     ptr,
 };
 
 use rustix::{
-    fs::{Mode, OFlags, open},
-    io::{self, Errno},
+    io::Errno,
     net::{AddressFamily, SocketFlags, SocketType, socketpair},
-    process::{Resource, Rlimit, chdir, getrlimit, setrlimit, setsid},
+    process::{Resource, Rlimit, getrlimit, setrlimit},
     thread::set_no_new_privs,
 };
 use stillopen_model::KeepaliveValues;
 
+use child::{Supervisor, children_share_pid_namespace};
 pub use counts::{Counts, Why};
 use handover::Inherited;
-use requester::Own;
-
-use crate::signals;
 
 /// What the supervisor writes to standard error once everybody has ended.
 pub type Report = Box<dyn FnOnce(&Counts) -> String>;
@@ -73,6 +71,12 @@ pub enum Refused {
     /// A copy of this process would lack them.
     #[error("this process has {0} threads and not one")]
     Threads(usize),
+    /// The supervisor would be process 1 there, or in a namespace that it can't look out of.
+    #[error(
+        "the children of this process are in another pid namespace than itself; `unshare --pid` takes \
+         `--fork`"
+    )]
+    PidNamespace,
     /// Something else failed.
     #[error("{operation}: {errno}")]
     System {
@@ -118,6 +122,9 @@ pub fn supervise(values: KeepaliveValues, report: Option<Report>) -> Result<Supe
     match threads.count() {
         1 => {}
         threads => return Err(Refused::Threads(threads)),
+    }
+    if !children_share_pid_namespace() {
+        return Err(Refused::PidNamespace);
     }
     seccomp::available().map_err(not_available)?;
     let files = Files::as_many_as_allowed();
@@ -176,8 +183,7 @@ pub enum NotExecuted {
 }
 
 /// Makes this process the program: its name, looked for in `PATH`, and its arguments. Returns only where that
-/// fails. Signal mask and limits are those that this process was started with; `SIGPIPE` has its default, which
-/// Rust's runtime had changed.
+/// fails. Signals, limits and standard streams are as this process was started with them.
 #[must_use]
 pub fn become_program(command: Vec<OsString>, supervised: Option<Supervised>) -> NotExecuted {
     let control = supervised.map(|supervised| supervised.control);
@@ -197,97 +203,15 @@ fn execute(command: Vec<OsString>) -> NotExecuted {
     let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
     pointers.push(ptr::null());
     let Some(name) = words.first() else { return NotExecuted::NotFound(Errno::INVAL) };
-    // SAFETY: the pointers are to strings that end with a zero and outlive the call, the last is null. A signal's
-    // default action is no code of this program.
-    unsafe {
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-        libc::execvp(name.as_ptr(), pointers.as_ptr());
-    }
+    let _as_found = found::as_found();
+    // SAFETY: the pointers are to strings that end with a zero and outlive the call, the last is null.
+    unsafe { libc::execvp(name.as_ptr(), pointers.as_ptr()) };
     let error = std::io::Error::last_os_error();
     let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
     match error.kind() {
         ErrorKind::NotFound => NotExecuted::NotFound(errno),
         _ => NotExecuted::NotExecutable(errno),
     }
-}
-
-/// The child; `None` once it is sure that it is needed.
-struct Supervisor(Option<libc::pid_t>);
-
-impl Supervisor {
-    fn start(
-        control: &OwnedFd,
-        values: KeepaliveValues,
-        report: Option<Report>,
-    ) -> io::Result<Self> {
-        let mask = signals::block_all();
-        // SAFETY: without flags it copies this process, whose only thread this is, so that the child may do what this
-        // process may. The lowest byte is the signal of its end: none.
-        let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
-        if pid == 0 {
-            let status = i32::from(serve(control, values, report).is_err());
-            // SAFETY: it ends this process, without what the other one left to be done at its end.
-            unsafe { libc::_exit(status) };
-        }
-        let error = std::io::Error::last_os_error();
-        signals::restore(&mask);
-        match libc::pid_t::try_from(pid) {
-            Ok(pid @ 1..) => Ok(Self(Some(pid))),
-            _ => Err(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN)),
-        }
-    }
-
-    /// It ends when nobody is under the filter.
-    fn stays(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Supervisor {
-    fn drop(&mut self) {
-        // Nothing was given to it: it does nothing that could be interrupted.
-        if let Some(pid) = self.0 {
-            // SAFETY: it is a child of this process that nobody has waited for, and no status is asked for. Without an
-            // exit signal it is one that only __WALL waits for.
-            unsafe {
-                libc::kill(pid, libc::SIGKILL);
-                libc::waitpid(pid, ptr::null_mut(), libc::__WALL);
-            }
-        }
-    }
-}
-
-/// In the child: lets go of everything that is the program's, and answers.
-fn serve(control: &OwnedFd, values: KeepaliveValues, report: Option<Report>) -> io::Result<()> {
-    let keep = [Some(control.as_raw_fd()), report.is_some().then_some(libc::STDERR_FILENO)];
-    let own = let_go(&keep).and_then(|()| Own::read());
-    match own {
-        Ok(mut own) => {
-            handover::say_ready(control, Ok(()))?;
-            supervisor::live(control, &mut own, values, report)
-        }
-        Err(errno) => handover::say_ready(control, Err(errno)),
-    }
-}
-
-/// Leaves the terminal, the working folder and all descriptors but `keep`. All signals are blocked already.
-fn let_go(keep: &[Option<RawFd>]) -> io::Result<()> {
-    setsid()?;
-    chdir("/")?;
-    for number in inherited::descriptors()? {
-        if !keep.contains(&Some(number)) {
-            // SAFETY: nothing that this process still does uses it; one that is closed already is EBADF.
-            unsafe { libc::close(number) };
-        }
-    }
-    // So that no socket gets the number of standard error.
-    while let Ok(null) = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
-        if null.as_raw_fd() > libc::STDERR_FILENO {
-            break;
-        }
-        let _ = null.into_raw_fd();
-    }
-    Ok(())
 }
 
 /// The soft limit of open files is the hard one, until this is dropped.

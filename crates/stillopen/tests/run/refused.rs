@@ -72,3 +72,17 @@ fn bad_input_is_no_status_that_a_program_usually_has() {
     let nothing = std::process::Command::new(stillopen).args(["run", "--"]).output().unwrap();
     assert_eq!(nothing.status.code(), Some(125));
 }
+
+/// Its first child would be process 1 of the new namespace, and end it: nothing is started there before that is
+/// known.
+#[test]
+fn a_new_pid_namespace_without_a_process_is_named_and_stays_usable() {
+    let in_new = |options: &[&str]| {
+        let child = ["sh", "-c", "(exit 3); echo $?"];
+        Ran::of(&mut command(&["unshare", "--pid"], options, &child))
+    };
+    let refused = in_new(&[]);
+    assert_eq!((refused.status, refused.stdout.as_str()), (Some(125), ""), "{refused:?}");
+    assert!(refused.stderr.contains("`unshare --pid` takes `--fork`"), "{refused:?}");
+    assert_eq!(in_new(&["--best-effort"]).stdout, "3\n");
+}

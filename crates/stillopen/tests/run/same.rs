@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::{
     deadline::wait_until,
-    program::{AS_NOBODY, PYTHON, Ran, command, python, python_after},
+    program::{AS_NOBODY, PYTHON, Ran, SUPERVISOR, command, python, python_after, without},
 };
 
 const SOON: Duration = Duration::from_secs(20);
@@ -93,13 +93,7 @@ if os.fork() == 0:
     sys.stdin.read()
     socket.socket()
 ";
-    let script = format!(
-        "import os, socket, sys\n{}{script}",
-        "
-def supervisor():
-    return int(open(f'/proc/{os.getpid()}/task/{os.getpid()}/children').read().split()[0])
-"
-    );
+    let script = format!("import socket, sys\n{SUPERVISOR}{script}");
     let mut run = command(&AS_NOBODY, &[], &[PYTHON, "-c", &script]);
     let mut child = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let stdin = child.stdin.take();
@@ -163,19 +157,55 @@ print(armed(s), socket.socket(socket.AF_UNIX).fileno() > 0)
     assert_eq!(python(&[], script).printed(), "38\n60/30/3 True");
 }
 
-/// The kernel tells a parent that has executed something since of each child's end.
+/// Neither a signal nor a zombie: it is no child of the program's.
 #[test]
-fn killed_it_is_one_sigchld_and_no_child_of_the_programs() {
+fn killed_it_is_nothing_to_the_program() {
     let script = "
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
 pid = supervisor()
 os.kill(pid, signal.SIGKILL)
-told = signal.sigtimedwait([signal.SIGCHLD], 20)
-print(told.si_pid == pid, signal.sigtimedwait([signal.SIGCHLD], 0))
-try: os.waitpid(-1, os.WNOHANG)
+# Until it has been waited for.
+while os.path.exists(f'/proc/{pid}'): pass
+print(signal.sigtimedwait([signal.SIGCHLD], 0))
+";
+    assert_eq!(python(&[], script).printed(), "None");
+}
+
+/// What `strace` and `gdb` do at the end.
+#[test]
+fn a_wait_for_children_of_all_kinds_sees_none() {
+    let script = "
+try: os.waitpid(-1, 0x40000000)
 except ChildProcessError: print('no child')
 ";
-    assert_eq!(python(&[], script).printed(), "True None\nno child");
+    assert_eq!(python(&[], script).printed(), "no child");
+}
+
+/// As process 1, or as a subreaper, the program gets whatever loses its parent.
+#[test]
+fn a_program_that_gets_the_orphans_has_a_child_that_its_wait_does_not_see() {
+    let subreaper = "import ctypes, os, sys; ctypes.CDLL(None).prctl(36, 1); os.execvp(sys.argv[1], sys.argv[1:])";
+    let process_1 = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    for before in [&process_1[..], &[PYTHON, "-c", subreaper]] {
+        let script = "
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+print(armed(socket.socket()))
+if os.fork() == 0: os._exit(3)
+print(os.waitstatus_to_exitcode(os.wait()[1]), signal.sigtimedwait([signal.SIGCHLD], 0) is not None)
+try: os.wait()
+except ChildProcessError: print('no child')
+# One of all kinds is there, and has not ended.
+print(os.waitpid(-1, os.WNOHANG | 0x40000000))
+# Killed it is one SIGCHLD, and still no child.
+pid = supervisor()
+os.kill(pid, signal.SIGKILL)
+print(signal.sigtimedwait([signal.SIGCHLD], 60).si_pid == pid)
+try: os.wait()
+except ChildProcessError: print('no child')
+";
+        let printed = python_after(before, &[], script).printed();
+        assert_eq!(printed, "60/30/3\n3 True\nno child\n(0, 0)\nTrue\nno child", "{before:?}");
+    }
 }
 
 #[test]
@@ -184,11 +214,7 @@ fn it_ends_with_a_program_that_is_killed() {
 print(os.getpid(), supervisor(), flush=True)
 while True: socket.socket().close()
 ";
-    let prelude = "import os, socket
-def supervisor():
-    return int(open(f'/proc/{os.getpid()}/task/{os.getpid()}/children').read().split()[0])
-";
-    let script = format!("{prelude}{script}");
+    let script = format!("import socket\n{SUPERVISOR}{script}");
     let mut run = command(&AS_NOBODY, &[], &[PYTHON, "-c", &script]);
     let mut child = run.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -254,4 +280,44 @@ fn what_can_not_be_executed_has_the_status_of_env() {
         "stillopen: execute /no/such/program: No such file or directory (os error 2)\n"
     );
     assert_eq!(run("/etc/passwd").status, Some(126));
+}
+
+/// Rust's runtime ignores `SIGPIPE` for `stillopen` itself.
+#[test]
+fn signals_are_ignored_and_blocked_as_stillopen_found_them() {
+    let states = [
+        &["env"][..],
+        &["env", "--ignore-signal=PIPE"],
+        &["env", "--ignore-signal=TERM,CHLD", "--block-signal=PIPE,USR1"],
+    ];
+    for state in states {
+        let signals = ["grep", "-E", "^(Sig(Blk|Ign|Cgt|Pnd)|ShdPnd)", "/proc/self/status"];
+        let under = Ran::of(&mut command(state, &[], &signals)).printed();
+        assert_eq!(under, Ran::of(&mut without(state, &signals)).printed(), "{state:?}");
+    }
+}
+
+/// Rust's runtime opens /dev/null in their place.
+#[test]
+fn standard_streams_that_are_closed_stay_closed() {
+    let script = "
+import os
+def is_open(number):
+    try: os.fstat(number); return True
+    except OSError: return False
+print([number for number in range(3) if is_open(number)])
+";
+    for (closed, open) in [("<&-", "[1, 2]"), ("<&- 2>&-", "[1]")] {
+        let closed = ["sh", "-c", &format!("exec {closed}; exec \"$@\""), "sh"];
+        let under = command(&closed, &[], &[PYTHON, "-c", script]).output().unwrap();
+        assert_eq!(String::from_utf8(under.stdout).unwrap().trim(), open);
+    }
+}
+
+#[test]
+fn an_error_that_nobody_reads_keeps_its_status() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut run = command(&AS_NOBODY, &[], &["/no/such/program"]);
+    assert_eq!(run.stderr(writer).status().unwrap().code(), Some(127));
 }
