@@ -653,8 +653,10 @@ fn socket_findings(c: &Connection, own: Probing) -> FindingSet {
         (unacked && c.retransmits >= DEAD_AFTER_RETRANSMITS) || window_closed,
         Finding::DeadPeer,
     );
+    // Without a timer, somebody asked it once (`stillopen ask`): what got no answer stays counted until one comes.
+    let were_of_keepalive = matches!(own.timer, Timer::Keepalive | Timer::None);
     findings.insert_if(
-        own.timer == Timer::Keepalive && c.probes_unanswered >= UNANSWERED_PROBES,
+        were_of_keepalive && c.probes_unanswered >= UNANSWERED_PROBES,
         Finding::Unanswered,
     );
     if let (Some(values), Some(user_timeout)) = (own.keepalive.on_values(), c.user_timeout) {
@@ -728,6 +730,12 @@ fn own_probes_may_have_refreshed(c: &Connection, own: Probing, lifetime: Duratio
     let first_probe_after = match own.keepalive {
         Keepalive::On(KeepaliveTimes { idle, .. }) => idle.unwrap_or_default().get(),
         Keepalive::Off(_) | Keepalive::Unknown => Duration::ZERO,
+    };
+    // Before its idle has passed keepalive sends none: somebody else asked, at a time that nothing shows.
+    let first_probe_after = if c.quiet().unwrap_or_default() < first_probe_after {
+        Duration::ZERO
+    } else {
+        first_probe_after
     };
     c.probes_unanswered > 0 && first_probe_after <= lifetime
 }

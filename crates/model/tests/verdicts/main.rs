@@ -425,6 +425,26 @@ fn unanswered_probes_are_said_and_make_nothing_safe() {
     assert!(diagnosis.findings.contains(Finding::Unanswered));
 }
 
+/// `stillopen ask` sent them, and they may have refreshed the path.
+#[test]
+fn probes_before_keepalive_is_due_leave_no_cut() {
+    let mut c = with_keepalive(asked(1000), "7200/75/9");
+    let cut = Verdict::Cut { proof: Proof::Inferred };
+    assert_eq!(verdict(c.clone(), vec![limit(900)]), cut);
+    c.probes_unanswered = 3;
+    assert_eq!(verdict(c, vec![limit(900)]).name(), "unknown");
+}
+
+/// `stillopen ask` puts the options back; what got no answer stays counted.
+#[test]
+fn probes_that_were_unanswered_while_keepalive_was_on_for_a_moment_are_said() {
+    let mut c = asked(1000);
+    c.probes_unanswered = 3;
+    let diagnosis = one(c, vec![limit(900)]);
+    assert_eq!(diagnosis.verdict.name(), "unknown");
+    assert!(diagnosis.findings.contains(Finding::Unanswered));
+}
+
 #[test]
 fn a_user_timeout_can_make_one_lost_probe_kill() {
     let mut c = with_keepalive(asked(10), "60/30/3");

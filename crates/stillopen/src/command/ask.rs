@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde::Serialize;
 use stillopen_collect::{Collected, Handle};
-use stillopen_model::{diagnose, human};
+use stillopen_model::{Diagnosis, diagnose, human};
 use stillopen_remedy::{Answer, Refusal, Rescuer, Stakes, ask, batch_size};
 
 use super::{
@@ -21,7 +21,7 @@ use crate::{
     clock, output,
     paste::Options,
     report::{
-        last_line,
+        LeftOut, last_line,
         table::{ADDRESS, Column, Shrink, lay_out, wrap},
         words,
     },
@@ -31,6 +31,10 @@ const SCHEMA: &str = "stillopen.ask/1";
 
 const WARNING: &str = "Warning: on a path that has forgotten a connection, a probe may draw a reset, which \
                        ends it. Its program gets an error then.";
+
+/// What `docs/verdicts.md` says at more length.
+const COUNTED: &str = "The segments of these probes stay counted, and check can't tell them from the peer's: it \
+                       may call a connection unknown that it would have called cut.";
 
 struct Row {
     index: usize,
@@ -44,10 +48,11 @@ pub(crate) fn run(args: &AskArgs) -> Result<ExitCode> {
     let look =
         Look { select: &args.select, limits: &[], owners: true, sample: None, only_holder: true };
     let collected = host::read(&look)?;
-    let mut rows = asked_for(args, &collected);
-    if !args.json {
+    let diagnoses = diagnose(&collected.snapshot);
+    let mut rows = asked_for(args, &collected, &diagnoses);
+    if !args.json && !rows.is_empty() {
         // Standard error may be closed; the answers are what was asked for.
-        let _ = writeln!(io::stderr(), "{WARNING}");
+        let _ = write!(io::stderr(), "{}", wrap(WARNING, 4));
     }
     if args.apply {
         ask_all(&mut rows)?;
@@ -65,15 +70,21 @@ pub(crate) fn run(args: &AskArgs) -> Result<ExitCode> {
             connections: rows.iter().map(|row| json(&collected, row)).collect(),
             gaps: &snapshot.gaps,
         })?
+    } else if rows.is_empty() {
+        nothing_asked(host::left_out(&args.select, &collected, &diagnoses))
     } else {
         text(args, &collected, &rows)
     };
     output::said(output::say(&text), status)
 }
 
-fn asked_for(args: &AskArgs, collected: &Collected) -> Vec<Row> {
-    let diagnoses = diagnose(&collected.snapshot);
-    host::asked_for(&args.select, collected, &diagnoses)
+fn nothing_asked(left_out: LeftOut) -> String {
+    let headline = "No connection that leaves this host matches; nothing was sent.";
+    wrap(headline, 0) + &left_out.lines()
+}
+
+fn asked_for(args: &AskArgs, collected: &Collected, diagnoses: &[Diagnosis]) -> Vec<Row> {
+    host::asked_for(&args.select, collected, diagnoses)
         .map(|(index, _)| index as usize)
         .map(|index| Row { index, handle: collected.handle(index), answer: None })
         .collect()
@@ -180,9 +191,7 @@ fn text(args: &AskArgs, collected: &Collected, rows: &[Row]) -> String {
     let count = |wanted: fn(&Answer) -> bool| {
         rows.iter().filter(|row| row.answer.as_ref().is_some_and(wanted)).count()
     };
-    let headline = if rows.is_empty() {
-        "No connection that leaves this host matches; nothing was sent.".to_owned()
-    } else if args.apply {
+    let headline = if args.apply {
         let answer = count(|answer| matches!(answer, Answer::Answers { .. }));
         format!(
             "{} of {n} {}.",
@@ -193,9 +202,6 @@ fn text(args: &AskArgs, collected: &Collected, rows: &[Row]) -> String {
         format!("{n} would be asked. Nothing was sent.")
     };
     let mut out = wrap(&headline, 0);
-    if rows.is_empty() {
-        return out;
-    }
     let column = |head, shrink| Column { head, shrink, right: false };
     let columns = [
         Column { head: "QUIET", shrink: Shrink::Never, right: true },
@@ -223,11 +229,25 @@ fn text(args: &AskArgs, collected: &Collected, rows: &[Row]) -> String {
             out.push_str(&wrap(&line, 4));
         }
     }
+    next(args, rows, &mut out);
+    out
+}
+
+/// What to know afterwards, and what can be done next.
+fn next(args: &AskArgs, rows: &[Row], out: &mut String) {
+    let mut options = Options::default();
+    args.select.repeat(&mut options);
     if !args.apply {
-        let mut options = Options::default();
-        args.select.repeat(&mut options);
         let command = format!("stillopen ask{options} --apply");
         out.push_str(&last_line("Ask them:", &command));
+        return;
     }
-    out
+    let probed = |row: &Row| matches!(&row.answer, Some(Answer::Answers { probes: 1.. }));
+    if rows.iter().any(probed) {
+        out.push_str(&wrap(COUNTED, 4));
+    }
+    if rows.iter().any(|row| matches!(row.answer, Some(Answer::NoAnswer { .. }))) {
+        let command = format!("stillopen rescue{options} --close-dead");
+        out.push_str(&last_line("End what does not answer:", &command));
+    }
 }

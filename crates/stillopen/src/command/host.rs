@@ -8,6 +8,8 @@ use stillopen_model::{Connection, Gap, Host, KernelHz, Snapshot};
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 use stillopen_model::{Diagnosis, Finding};
 
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+use crate::report::LeftOut;
 use crate::{cli::SelectArgs, clock, config, input::LimitArg};
 
 /// How to read it.
@@ -87,12 +89,38 @@ pub(super) fn asked_for<'a>(
     collected: &'a Collected,
     diagnoses: &'a [Diagnosis],
 ) -> impl Iterator<Item = (u32, &'a Diagnosis)> {
+    named(select, collected, diagnoses).filter(|(_, d)| !d.findings.contains(Finding::OnThisHost))
+}
+
+/// What was asked for and is left out, since it ends where it starts.
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+pub(super) fn left_out(
+    select: &SelectArgs,
+    collected: &Collected,
+    diagnoses: &[Diagnosis],
+) -> LeftOut {
+    let mut left_out = LeftOut::default();
+    for (index, d) in named(select, collected, diagnoses) {
+        if d.findings.contains(Finding::OnThisHost) {
+            left_out.add(&collected.snapshot.connections[index as usize]);
+        }
+    }
+    left_out
+}
+
+/// The connections that the filters name, each with its diagnosis.
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+fn named<'a>(
+    select: &SelectArgs,
+    collected: &'a Collected,
+    diagnoses: &'a [Diagnosis],
+) -> impl Iterator<Item = (u32, &'a Diagnosis)> {
     let filter = filter(select);
     let snapshot = &collected.snapshot;
-    (0..).zip(snapshot.connections.iter().zip(diagnoses)).filter_map(move |(index, (c, d))| {
-        let asked = matches(snapshot, c, &filter) && !d.findings.contains(Finding::OnThisHost);
-        asked.then_some((index, d))
-    })
+    (0..)
+        .zip(snapshot.connections.iter().zip(diagnoses))
+        .filter(move |(_, (c, _))| matches(snapshot, c, &filter))
+        .map(|(index, (_, d))| (index, d))
 }
 
 fn namespaces(select: &SelectArgs) -> Namespaces {

@@ -74,6 +74,26 @@ pub(crate) struct Proposal {
     pub(crate) predicted: Option<Counts>,
 }
 
+impl LeftOut {
+    /// Counts a connection that nothing between its ends can forget.
+    pub(crate) fn add(&mut self, c: &Connection) {
+        match c.on_host {
+            OnHost::Loopback => self.loopback += 1,
+            _ => self.same_namespace += 1,
+        }
+    }
+
+    /// A line for each kind that there is.
+    pub(crate) fn lines(self) -> String {
+        let line = |n: usize, what| match n {
+            0 => String::new(),
+            n => format!("Left out: {} {what}.\n", words::count(n)),
+        };
+        line(self.loopback, "on loopback")
+            + &line(self.same_namespace, "to an address of their own network namespace")
+    }
+}
+
 impl Counts {
     fn of(verdicts: impl Iterator<Item = Verdict>) -> Self {
         let mut counts = Self::default();
@@ -95,12 +115,10 @@ impl<'a> Report<'a> {
         let mut left_out = LeftOut::default();
         let mut rows = Vec::new();
         for (index, diagnosis) in (0..).zip(diagnoses) {
-            if !diagnosis.findings.contains(Finding::OnThisHost) {
-                rows.push(index);
-            } else if snapshot.connections[index as usize].on_host == OnHost::Loopback {
-                left_out.loopback += 1;
+            if diagnosis.findings.contains(Finding::OnThisHost) {
+                left_out.add(&snapshot.connections[index as usize]);
             } else {
-                left_out.same_namespace += 1;
+                rows.push(index);
             }
         }
         let counts = Counts::of(rows.iter().map(|&row| diagnoses[row as usize].verdict));

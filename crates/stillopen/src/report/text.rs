@@ -61,7 +61,7 @@ pub(crate) fn render(report: &Report<'_>, all: bool) -> String {
 fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result {
     if report.rows.is_empty() {
         writeln!(text, "{}", nothing_to_report(report))?;
-        left_out_and_gaps(report, text)?;
+        left_out_and_gaps(report, text);
         return writeln!(text, "What forgets a quiet one:  stillopen limits --catalogue");
     }
     let shortest = Duration::from_secs(COMMON_LIMITS[0].0);
@@ -103,7 +103,7 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
     writeln!(text)?;
     text.push_str(&wrap(&format!("Cut under: {}.", legend.join(", ")), 4));
     findings(report, text);
-    left_out_and_gaps(report, text)?;
+    left_out_and_gaps(report, text);
     if n > 0 {
         let options = socket_options(DEFAULT_KEEPALIVE);
         text.push_str(&wrap(&format!("Fix in the program: on each socket {options}."), 4));
@@ -157,7 +157,7 @@ fn to_services(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result
         report.repeat.options, report.repeat.from
     )?;
     findings(report, text);
-    left_out_and_gaps(report, text)?;
+    left_out_and_gaps(report, text);
     let options = socket_options(DEFAULT_KEEPALIVE);
     let fix = format!("Fix in the program, harmless without IPVS: on each socket {options}.");
     text.push_str(&wrap(&fix, 4));
@@ -179,7 +179,7 @@ fn with_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result
     why(report, &rows, text);
     limits(report, text);
     findings(report, text);
-    left_out_and_gaps(report, text)?;
+    left_out_and_gaps(report, text);
     advice(report, &rows, text);
     Ok(())
 }
@@ -506,20 +506,12 @@ fn is_shown(gap: &Gap) -> bool {
     gap.source != NO_IPVS || !gap.how.is_empty()
 }
 
-fn left_out_and_gaps(report: &Report<'_>, text: &mut String) -> fmt::Result {
-    let left_out = report.left_out;
-    if left_out.loopback > 0 {
-        writeln!(text, "Left out: {} on loopback.", words::count(left_out.loopback))?;
-    }
-    if left_out.same_namespace > 0 {
-        let n = words::count(left_out.same_namespace);
-        writeln!(text, "Left out: {n} to an address of their own network namespace.")?;
-    }
+fn left_out_and_gaps(report: &Report<'_>, text: &mut String) {
+    text.push_str(&report.left_out.lines());
     kube_proxy(report.snapshot, text);
     hints(report.snapshot, text);
     for gap in report.snapshot.gaps.iter().filter(|gap| is_shown(gap)) {
         let how = if gap.how.is_empty() { String::new() } else { format!(" ({})", gap.how) };
         text.push_str(&wrap(&format!("Not seen: {}{how}.", gap.reason), 4));
     }
-    Ok(())
 }

@@ -219,7 +219,8 @@ fn refreshed(snapshot: &Snapshot, c: &Connection, time: &str) -> String {
         );
     }
     let probes = c.watch.as_deref().map_or(0, |watch| watch.peer_probes);
-    format!("the peer sent {probes} probes while it was watched; the limit is {time}")
+    let probes = plural(probes as usize, "probe");
+    format!("the peer sent {probes} while it was watched; the limit is {time}")
 }
 
 fn latest(time: Duration) -> String {
@@ -273,10 +274,7 @@ fn at_risk(snapshot: &Snapshot, c: &Connection, d: &Diagnosis, quiet: &str, time
     }
     let room = match probes_possible(c) {
         Some(0) | None => String::new(),
-        Some(n) => format!(
-            "; the peer may have sent up to {}, which leave no stamp here",
-            plural(n as usize, "probe")
-        ),
+        Some(n) => format!("; there may have been up to {}", probes_of_peer(n)),
     };
     format!("quiet for {quiet}, keepalive is off, the limit is {time}{room}")
 }
@@ -334,8 +332,8 @@ fn unknown(c: &Connection, missing: Missing, quiet: &str, time: &str) -> String 
         Missing::PeerKeepalive => {
             let possible = probes_possible(c).unwrap_or_default();
             format!(
-                "quiet for {quiet}, the limit is {time}; the segment counts leave room for {possible} \
-                 probes of the peer, which leave no stamp here"
+                "quiet for {quiet}, the limit is {time}; the segment counts leave room for {}",
+                probes_of_peer(possible)
             )
         }
         Missing::PeerAnswer => unanswered(c),
@@ -357,6 +355,13 @@ fn unknown(c: &Connection, missing: Missing, quiet: &str, time: &str) -> String 
              flushed, or it takes another way"
         ),
     }
+}
+
+/// `1 probe of the peer, which leaves no stamp here`
+fn probes_of_peer(n: u32) -> String {
+    let leave =
+        if n == 1 { "probe of the peer, which leaves" } else { "probes of the peer, which leave" };
+    format!("{} {leave} no stamp here", count(n as usize))
 }
 
 /// That the peer answers neither data nor probes.

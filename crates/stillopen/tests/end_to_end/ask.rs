@@ -58,6 +58,7 @@ fn without_apply_nothing_is_sent_and_the_warning_comes_first() {
     let said = ask(&scene).run();
     assert_eq!(said.status, 0, "{said:#?}");
     assert!(said.stderr.starts_with("Warning: "), "{said:#?}");
+    assert!(said.stderr.lines().all(|line| line.chars().count() <= 100), "{said:#?}");
     assert!(said.stdout.contains("1 connection would be asked. Nothing was sent."), "{said:#?}");
     assert_eq!(options(&connection.client), before);
 }
@@ -79,6 +80,33 @@ fn a_live_peer_answers_one_probe_and_the_options_are_as_they_were() {
         assert_eq!(options(&connection.client), before);
         connection.answer();
     }
+}
+
+#[test]
+fn it_says_that_its_probes_stay_counted() {
+    let scene = Scene::new();
+    let mut connection = scene.connect(Family::V4);
+    connection.ask();
+    wait_until("a probe was needed", PATIENCE, || {
+        let said = ask(&scene).args(&["--apply"]).run();
+        said.stdout.contains("stay counted").then_some(())
+    });
+}
+
+/// Its options are put back, and what got no answer stays counted.
+#[test]
+fn what_gave_no_answer_is_found_by_close_dead() {
+    let scene = Scene::new();
+    let mut connection = scene.connect(Family::V4);
+    connection.ask();
+    scene.client.lose_way_to(&scene.server);
+    let said = wait_until("it has been quiet for a second", PATIENCE, || {
+        let said = ask(&scene).args(&["--apply"]).run();
+        said.stdout.contains("NO ANSWER to 3 probes").then_some(said)
+    });
+    assert!(said.stdout.contains("End what does not answer:"), "{said:#?}");
+    let said = scene.program(&["rescue", "--netns", &scene.client.name, "--close-dead"]).run();
+    assert!(said.stdout.contains("1 connection would be asked a last time"), "{said:#?}");
 }
 
 #[test]

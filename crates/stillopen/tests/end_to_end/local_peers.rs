@@ -42,6 +42,23 @@ fn peers_on_an_address_of_their_own_namespace_are_left_out_and_counted() {
 }
 
 #[test]
+fn ask_and_rescue_say_that_nothing_else_was_named() {
+    let scene = Scene::new();
+    let connection = connect_within(&scene, Ipv4Addr::LOCALHOST.into());
+    let port = connection.local().rsplit_once(':').expect("a port").1.to_owned();
+    let netns = scene.client.name.as_str();
+    for command in [
+        vec!["ask", "--netns", netns, "--port", &port],
+        vec!["rescue", "--netns", netns, "--port", &port],
+        vec!["rescue", "--netns", netns, "--port", &port, "--close-dead"],
+    ] {
+        let said = scene.program(&command).run();
+        assert_eq!((said.status, said.stderr.as_str()), (0, ""), "{said:#?}");
+        assert!(said.stdout.contains("Left out: 2 on loopback.\n"), "{said:#?}");
+    }
+}
+
+#[test]
 fn a_limit_that_names_them_brings_them_in() {
     let scene = Scene::new();
     let v4 = connect_within(&scene, Ipv4Addr::LOCALHOST.into());

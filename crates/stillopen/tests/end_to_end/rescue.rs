@@ -234,6 +234,43 @@ fn close_dead_ends_the_wait_of_a_client_that_is_cut() {
     }
 }
 
+#[test]
+fn close_dead_lists_each_and_gives_its_reasons_once() {
+    let scene = Scene::new();
+    let mut connections = [Family::V4, Family::V4].map(|family| scene.connect(family));
+    for connection in &mut connections {
+        connection.ask();
+    }
+    for connection in &connections {
+        wait_until_cut(&scene, connection);
+    }
+    let said = rescue(&scene, &["--close-dead", "--limit", "1s"]).run().stdout;
+    assert!(said.starts_with("2 connections would be asked a last time"), "{said}");
+    assert!(said.contains("Their programs get an error"), "{said}");
+    for connection in &connections {
+        assert!(said.contains(&connection.local()), "{said}");
+    }
+    let said = said.replace("\n    ", " ");
+    assert_eq!(said.matches("Why CUT, inferred: ").count(), 1, "{said}");
+    assert_eq!(said.matches("(1 more likewise)").count(), 1, "{said}");
+    assert_eq!(said.matches("The last question, for 2 cut connections: ").count(), 1, "{said}");
+}
+
+#[test]
+fn without_a_limit_it_says_how_to_name_one() {
+    let scene = Scene::new();
+    let mut connection = scene.connect(Family::V4);
+    connection.ask();
+    for (what, says) in [("--at-risk", "called at risk"), ("--close-dead", "called cut")] {
+        let said = rescue(&scene, &[what]).run();
+        assert_eq!(said.status, 0, "{said:#?}");
+        let named = format!(" {what} --limit 350s\n");
+        assert!(said.stdout.contains(says) && said.stdout.contains(&named), "{said:#?}");
+    }
+    let said = rescue(&scene, &["--at-risk"]).run().stdout;
+    assert!(said.contains("--pid PID (or --port PORT, --peer CIDR)"), "{said}");
+}
+
 /// The limit that was named is not on the path.
 #[test]
 fn close_dead_spares_what_answers() {

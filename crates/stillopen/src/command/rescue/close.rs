@@ -1,23 +1,27 @@
 //! `rescue --close-dead`: each connection is named first, then ended.
 
-use std::{os::fd::OwnedFd, process::ExitCode};
+use std::{collections::BTreeMap, os::fd::OwnedFd, process::ExitCode};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 use stillopen_collect::{Collected, Handle};
-use stillopen_model::{Connection, Diagnosis, Snapshot, Verdict};
+use stillopen_model::{Connection, Diagnosis, Snapshot, Verdict, human};
 use stillopen_remedy::{Closed, Refusal, Rescuer, batch_size, confirm, end, is_dead};
 
 use super::{
-    super::host::asked_for,
+    super::host::{asked_for, left_out},
     json::{Document, Place, SCHEMA, json_text},
     repeated,
-    text::{ROWS_SHOWN, probe_meets},
+    text::{ROWS_SHOWN, name_a_limit, probe_meets},
 };
 use crate::{
     cli::rescue::RescueArgs,
     clock, output,
-    report::{last_line, table::wrap, words},
+    report::{
+        last_line,
+        table::{ADDRESS, Column, Shrink, lay_out, wrap},
+        words,
+    },
 };
 
 struct Dead {
@@ -154,37 +158,106 @@ fn named(
     diagnoses: &[Diagnosis],
     dead: &[Dead],
 ) -> String {
-    let snapshot = &collected.snapshot;
+    if dead.is_empty() {
+        return none(args, collected, diagnoses);
+    }
     let n = words::plural(dead.len(), "connection");
-    let headline = match (dead.len(), args.apply) {
-        (0, _) => "No dead connection was found; nothing was changed.".to_owned(),
-        (_, false) => format!(
-            "{n} would be asked a last time and, without an answer, ended, which cannot be undone: its program \
-             gets an error at once and may send its request again. Nothing was changed."
-        ),
-        (_, true) => format!("Ending {n}; this cannot be undone:"),
+    let told = if dead.len() == 1 {
+        "Its program gets an error at once and may send its request again"
+    } else {
+        "Their programs get an error at once and may send their requests again"
+    };
+    let headline = if args.apply {
+        format!("Ending {n}; this cannot be undone:")
+    } else {
+        format!(
+            "{n} would be asked a last time and, without an answer, ended, which cannot be undone. {told}. \
+             Nothing was changed."
+        )
     };
     let mut out = wrap(&headline, 0);
-    for one in dead.iter().take(ROWS_SHOWN) {
-        let c = &snapshot.connections[one.index as usize];
-        let d = &diagnoses[one.index as usize];
-        let meets = match d.verdict {
-            Verdict::Cut { .. } => format!("; {}", probe_meets(words::limit(snapshot, d), c)),
-            _ => String::new(),
-        };
-        let because = because(snapshot, c, d);
-        let line = format!("  {}: {because}{meets}.", words::named(snapshot, c));
-        out.push_str(&wrap(&line, 4));
-    }
-    if dead.len() > ROWS_SHOWN {
-        let more = words::count(dead.len() - ROWS_SHOWN);
-        out.push_str(&wrap(&format!("  … {more} more (--json lists them)."), 4));
-    }
-    if !dead.is_empty() && !args.apply {
+    out.push('\n');
+    out.push_str(&table(&collected.snapshot, diagnoses, dead));
+    out.push('\n');
+    reasons(&collected.snapshot, diagnoses, dead, &mut out);
+    if !args.apply {
         let command = format!("stillopen rescue{} --close-dead --apply", repeated(args));
         out.push_str(&last_line("End them:", &command));
     }
     out
+}
+
+fn none(args: &RescueArgs, collected: &Collected, diagnoses: &[Diagnosis]) -> String {
+    let mut out = "No dead connection was found; nothing was changed.\n".to_owned();
+    if asked_for(&args.select, collected, diagnoses).next().is_none() {
+        out.push_str(&left_out(&args.select, collected, diagnoses).lines());
+    } else if collected.snapshot.limits.is_empty() {
+        out.push_str(&wrap("No idle limit is known here, so nothing is called cut.", 0));
+        out.push_str(&name_a_limit(&repeated(args), "--close-dead"));
+    }
+    out
+}
+
+fn table(snapshot: &Snapshot, diagnoses: &[Diagnosis], dead: &[Dead]) -> String {
+    let column = |head, shrink| Column { head, shrink, right: false };
+    let columns = [
+        Column { head: "QUIET", shrink: Shrink::Never, right: true },
+        column("WHO", Shrink::To(10)),
+        column("LOCAL", Shrink::LastTo(ADDRESS)),
+        column("PEER", Shrink::LastTo(ADDRESS)),
+        column("WHY", Shrink::Never),
+    ];
+    let cells = |one: &Dead| {
+        let c = &snapshot.connections[one.index as usize];
+        vec![
+            c.quiet().map_or_else(|| "?".into(), human),
+            words::who(snapshot, c),
+            c.local.to_string(),
+            c.peer.to_string(),
+            why(snapshot, c, &diagnoses[one.index as usize]),
+        ]
+    };
+    let rows: Vec<Vec<String>> = dead.iter().take(ROWS_SHOWN).map(cells).collect();
+    let mut out = lay_out(&columns, &rows);
+    if dead.len() > ROWS_SHOWN {
+        let more = words::count(dead.len() - ROWS_SHOWN);
+        out.push_str(&wrap(&format!("  … {more} more (--json lists them)."), 4));
+    }
+    out
+}
+
+/// How it is known, in a cell.
+fn why(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> String {
+    match d.verdict {
+        Verdict::Cut { .. } => words::verdict(snapshot, c, d),
+        _ => "NO ANSWER".into(),
+    }
+}
+
+/// The evidence of the first of each kind, and what the last question would meet.
+fn reasons(snapshot: &Snapshot, diagnoses: &[Diagnosis], dead: &[Dead], out: &mut String) {
+    let mut kinds: BTreeMap<(String, Option<u32>), (String, usize)> = BTreeMap::new();
+    let mut meets: BTreeMap<&str, usize> = BTreeMap::new();
+    for one in dead {
+        let c = &snapshot.connections[one.index as usize];
+        let d = &diagnoses[one.index as usize];
+        let first = || format!("{}: {}", words::named(snapshot, c), because(snapshot, c, d));
+        kinds.entry((why(snapshot, c, d), d.limit)).or_insert_with(|| (first(), 0)).1 += 1;
+        if let Verdict::Cut { .. } = d.verdict {
+            *meets.entry(probe_meets(words::limit(snapshot, d), c)).or_default() += 1;
+        }
+    }
+    for ((why, _), (first, n)) in kinds {
+        let others = match n - 1 {
+            0 => String::new(),
+            others => format!(" ({} more likewise)", words::count(others)),
+        };
+        out.push_str(&wrap(&format!("Why {why}: {first}{others}."), 4));
+    }
+    for (meets, n) in meets {
+        let n = words::plural(n, "cut connection");
+        out.push_str(&wrap(&format!("The last question, for {n}: {meets}."), 4));
+    }
 }
 
 fn outcome(collected: &Collected, dead: &[Dead]) -> String {

@@ -15,7 +15,7 @@ use stillopen_model::{Diagnosis, KeepaliveValues, Verdict, diagnose};
 use stillopen_remedy::{Choice, Left, Refusal, Rescuer, Undo, UndoRow, choose};
 
 use super::host::{self, Look};
-use crate::{cli::rescue::RescueArgs, clock, output, paste::Options};
+use crate::{cli::rescue::RescueArgs, clock, output, paste::Options, report::LeftOut};
 pub(super) use json::{Place, json_text};
 
 /// One connection, with what is, would be or was done about it.
@@ -42,6 +42,7 @@ struct Rescue<'a> {
     collected: Collected,
     diagnoses: Vec<Diagnosis>,
     rows: Vec<Row>,
+    left_out: LeftOut,
 }
 
 /// Status 0: done, or nothing to do; 1: something was refused.
@@ -53,7 +54,8 @@ pub(crate) fn run(args: &RescueArgs) -> Result<ExitCode> {
     if args.close_dead {
         return close::run(args, &collected, &diagnoses);
     }
-    let mut rescue = Rescue { args, collected, diagnoses, rows: Vec::new() };
+    let left_out = host::left_out(&args.select, &collected, &diagnoses);
+    let mut rescue = Rescue { args, collected, diagnoses, rows: Vec::new(), left_out };
     rescue.choose();
     if args.apply {
         rescue.save_undo()?;
@@ -88,7 +90,7 @@ fn repeated(args: &RescueArgs) -> Options {
 
 impl Rescue<'_> {
     fn choose(&mut self) {
-        let Self { args, collected, diagnoses, rows } = self;
+        let Self { args, collected, diagnoses, rows, .. } = self;
         for (index, diagnosis) in host::asked_for(&args.select, collected, diagnoses) {
             let chosen =
                 choose(&collected.snapshot, index, diagnosis, args.keepalive, !args.at_risk);

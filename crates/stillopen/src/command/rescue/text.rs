@@ -8,6 +8,7 @@ use stillopen_remedy::Left;
 use super::{Act, Rescue, Row, repeated};
 use crate::{
     input::quoted,
+    paste::Options,
     report::{
         last_line,
         table::{ADDRESS, Column, Shrink, lay_out, printable, wrap},
@@ -29,6 +30,9 @@ pub(super) fn render(rescue: &Rescue<'_>) -> String {
     }
     refusals(rescue, &armed, &mut out);
     left_alone(rescue, &mut out);
+    if rescue.rows.is_empty() {
+        out.push_str(&rescue.left_out.lines());
+    }
     for gap in &rescue.collected.snapshot.gaps {
         if !gap.how.is_empty() {
             out.push_str(&wrap(&format!("Not seen: {} ({}).", gap.reason, gap.how), 4));
@@ -42,6 +46,10 @@ fn headline(rescue: &Rescue<'_>, armed: &[&Row]) -> String {
     let n = armed.len();
     if rescue.rows.is_empty() {
         return "No connection that leaves this host matches; nothing was changed.".into();
+    }
+    if n == 0 && lacks_limit(rescue) {
+        return "No idle limit is known here, so nothing is called at risk; nothing was changed."
+            .into();
     }
     if n == 0 {
         let of = words::plural(rescue.rows.len(), "connection");
@@ -58,6 +66,18 @@ fn headline(rescue: &Rescue<'_>, armed: &[&Row]) -> String {
         refused => format!("; {} refused", words::count(refused)),
     };
     format!("Keepalive is on for {}{refused}.", words::plural(done, "connection"))
+}
+
+/// Whether only what is at risk was asked for, and nothing can be called that.
+fn lacks_limit(rescue: &Rescue<'_>) -> bool {
+    rescue.args.at_risk && rescue.collected.snapshot.limits.is_empty()
+}
+
+/// How to name a limit, for `rest` of a command that does nothing without one.
+pub(super) fn name_a_limit(options: &Options, rest: &str) -> String {
+    let named = format!("stillopen rescue{options} {rest} --limit 350s");
+    last_line("Name your path's limit:", &named)
+        + &last_line("Look it up:            ", "stillopen limits --catalogue")
 }
 
 fn table(rescue: &Rescue<'_>, armed: &[&Row]) -> String {
@@ -171,7 +191,7 @@ fn because(left: Left, n: usize) -> &'static str {
         (Left::Safe, _) => "safe already",
         (Left::Cut, _) => "cut: no option brings them back",
         (Left::Unknown, _) => {
-            "of unknown verdict: --pid, --port or --peer without --at-risk names them all the same"
+            "of unknown verdict: without --at-risk, --pid, --port or --peer names them all the same"
         }
         (Left::PayloadOnly, _) => "whose limit counts payload only: keepalive does not help",
         (Left::PeerClosed, _) => "closed by the peer: their programs have to close, too",
@@ -195,6 +215,11 @@ fn next(rescue: &Rescue<'_>, armed: &[&Row], out: &mut String) {
     if rescue.rows.iter().any(|row| matches!(row.act, Act::Leave(Left::Cut))) {
         let command = format!("stillopen rescue{options} --close-dead");
         out.push_str(&last_line("End what is cut:", &command));
+    }
+    if lacks_limit(rescue) && !rescue.rows.is_empty() {
+        out.push_str(&name_a_limit(&options, "--at-risk"));
+        let command = "stillopen rescue --pid PID (or --port PORT, --peer CIDR)";
+        out.push_str(&last_line("Or name connections:   ", command));
     }
     if armed.is_empty() {
         return;
