@@ -3,6 +3,7 @@
 use std::{
     fmt::{self, Write as _},
     net::SocketAddr,
+    time::Duration,
 };
 
 use serde::Serialize;
@@ -100,6 +101,8 @@ pub struct Forgotten {
     pub at_s: f64,
     /// When its last packet had come.
     pub last_s: f64,
+    /// When the client's keepalive would have probed next. `None`: it is off, or that is not known.
+    pub probe_s: Option<f64>,
     /// Who opened it.
     pub client: SocketAddr,
     /// Whom the client connected to.
@@ -169,6 +172,20 @@ impl Counts {
         text
     }
 
+    /// What to say where keepalive was on, and later than a path that forgets after `idle_timeout`.
+    #[must_use]
+    pub fn late_keepalive(&self, idle_timeout: Duration) -> Option<String> {
+        let after = |one: &Forgotten| Some(one.probe_s? - one.last_s);
+        let after: Vec<f64> = self.forgotten.iter().filter_map(after).collect();
+        let first = after.iter().copied().reduce(f64::min)?;
+        let limit = idle_timeout.as_secs_f64();
+        Some(format!(
+            "keepalive was on for {} of the forgotten, but was to probe {first:.1} s after the last packet, and the \
+             path forgets after {limit:.1} s: so short an idle timeout says nothing of keepalive behind a longer one",
+            after.len()
+        ))
+    }
+
     fn times(&self) -> String {
         let named = self.forgotten.iter().take(NAMED).map(|one| format!("{:.1} s", one.at_s));
         let mut times: Vec<_> = named.collect();
@@ -192,6 +209,7 @@ mod tests {
         let forgotten = forgotten.iter().map(|&at_s| Forgotten {
             at_s,
             last_s: 0.0,
+            probe_s: None,
             client: end,
             vip: end,
             backend: end,
@@ -230,6 +248,30 @@ mod tests {
         ] {
             assert_eq!(text, is);
         }
+    }
+
+    #[test]
+    fn a_keepalive_that_is_later_than_the_path_is_told() {
+        let end = SocketAddr::from(([10, 0, 1, 2], 20_000));
+        let forgotten = [None, Some(61.0), Some(76.0)].map(|probe_s| Forgotten {
+            at_s: 4.1,
+            last_s: 1.0,
+            probe_s,
+            client: end,
+            vip: end,
+            backend: end,
+        });
+        let of = |forgotten: &[Forgotten]| {
+            let counts = Counts { forgotten: forgotten.to_vec(), ..Counts::default() };
+            counts.late_keepalive(Duration::from_secs(3))
+        };
+        assert_eq!(of(&forgotten[..1]), None);
+        let said = of(&forgotten).unwrap();
+        assert!(
+            said.starts_with("keepalive was on for 2 of the forgotten, but was to probe 60.0 s"),
+            "{said}"
+        );
+        assert!(said.contains("forgets after 3.0 s"), "{said}");
     }
 
     #[test]

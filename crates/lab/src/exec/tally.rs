@@ -37,11 +37,13 @@ impl Tally {
         true
     }
 
-    /// The path forgot a connection that was open.
-    pub fn forgot(&mut self, flow: Flow, last: Duration, at: Duration) {
+    /// The path forgot a connection that was open. `probe`: when the client's keepalive will probe, where that is
+    /// known.
+    pub fn forgot(&mut self, flow: Flow, last: Duration, at: Duration, probe: Option<Duration>) {
         let Flow { client, vip, backend } = flow;
         let (at_s, last_s) = (at.as_secs_f64(), last.as_secs_f64());
-        self.counts.forgotten.push(Forgotten { at_s, last_s, client, vip, backend });
+        let probe_s = probe.map(|probe| probe.as_secs_f64());
+        self.counts.forgotten.push(Forgotten { at_s, last_s, probe_s, client, vip, backend });
         self.gone.insert(client, Gone { flow, answer: false, request: false });
     }
 
@@ -82,7 +84,7 @@ mod tests {
             (0, 0),
             "it is not forgotten"
         );
-        tally.forgot(flow, Duration::from_secs(1), Duration::from_secs(6));
+        tally.forgot(flow, Duration::from_secs(1), Duration::from_secs(6), None);
         for _ in 0..3 {
             tally.undelivered(Side::Server, flow.backend, flow.client);
             tally.undelivered(Side::Client, flow.client, flow.vip);

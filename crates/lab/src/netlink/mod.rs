@@ -82,6 +82,25 @@ impl Netlink {
         self.answers(1)
     }
 
+    /// Asks for something; each block of the answer is handed to `take` as the kernel wrote it, until that says
+    /// that it was the last.
+    pub(crate) fn blocks(
+        &self,
+        kind: u16,
+        flags: u16,
+        body: &Body,
+        mut take: impl FnMut(&[u8]) -> io::Result<bool>,
+    ) -> io::Result<()> {
+        send(&self.0, &message(kind, REQUEST | flags, body), SendFlags::empty())?;
+        let mut buffer = vec![0; 32 * 1024];
+        loop {
+            let (_, length) = recv(&self.0, &mut buffer[..], RecvFlags::empty())?;
+            if take(buffer.get(..length).unwrap_or_default())? {
+                return Ok(());
+            }
+        }
+    }
+
     /// Several messages as one, the first and the last of which are not acknowledged (`nfnetlink` batch).
     pub(crate) fn batch(&self, messages: &[(u16, u16, Body)]) -> io::Result<()> {
         let inner = messages.len().saturating_sub(2);

@@ -1,10 +1,10 @@
 //! Why a run in network namespaces did not happen, and what would help.
 
-use std::{fs, io, path::PathBuf, time::Duration};
+use std::{fs, io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use rustix::io::Errno;
 
-use super::init::Step;
+use super::{init::Step, sockets::any};
 use crate::{exec::Status, netlink::links::LinkError};
 
 /// Why there was no run.
@@ -36,10 +36,7 @@ pub enum NetnsError {
         cause: io::Error,
     },
     /// Packet sockets.
-    #[error(
-        "can't open a packet socket in the new namespace: {cause}: the path needs AF_PACKET \
-         (CONFIG_PACKET; some containers' seccomp profiles forbid it)"
-    )]
+    #[error("can't open a packet socket in the new namespace: {cause}{}", packet_hint(.cause))]
     PacketSocket {
         /// How it failed.
         cause: io::Error,
@@ -53,7 +50,7 @@ pub enum NetnsError {
         cause: io::Error,
     },
     /// A system call of the forwarder, or of the set-up.
-    #[error("can't {operation}: {cause}")]
+    #[error("can't {operation}: {cause}{}", limit_hint(.cause))]
     System {
         /// What was tried.
         operation: &'static str,
@@ -78,11 +75,26 @@ pub enum NetnsError {
         /// The last lines that it wrote.
         said: Vec<String>,
     },
-    /// It runs and does not listen where it can be reached.
+    /// It listens on its port, and not where the path reaches it.
     #[error(
-        "the server did not listen on port {port} within {} s{}{}", .waited.as_secs(),
-        if *.on_loopback { ": it listens on loopback only, it must listen on all addresses" } else {
-            " (the port is in the environment variable PORT)"
+        "the server listens on {} only, which the client does not reach: it must listen on {}{}{}",
+        places(.listens, Some(.at.port())), SocketAddr::new(any(*.at), .at.port()),
+        other_family(*.at, .listens), words(.said)
+    )]
+    ServerElsewhere {
+        /// Where it must listen, or on all addresses.
+        at: SocketAddr,
+        /// Where it listens.
+        listens: Vec<SocketAddr>,
+        /// The last lines that it wrote.
+        said: Vec<String>,
+    },
+    /// It runs and does not listen on its port.
+    #[error(
+        "the server did not listen on port {port} within {} s{} (the port is in the environment variable PORT){}",
+        .waited.as_secs(),
+        if .listens.is_empty() { String::new() } else {
+            format!(", but on {}", places(.listens, None))
         }, words(.said)
     )]
     ServerSilent {
@@ -90,8 +102,8 @@ pub enum NetnsError {
         port: u16,
         /// For how long it was waited for.
         waited: Duration,
-        /// Whether it listens on that port where only its own namespace reaches it.
-        on_loopback: bool,
+        /// Where it listens.
+        listens: Vec<SocketAddr>,
         /// The last lines that it wrote.
         said: Vec<String>,
     },
@@ -133,6 +145,7 @@ impl NetnsError {
         let operation = match step {
             Some(Step::PacketSocket) => return Self::PacketSocket { cause },
             Some(Step::Netlink) => "open rtnetlink",
+            Some(Step::SockDiag) => "open sock_diag (CONFIG_INET_DIAG)",
             Some(Step::Unshare) => "make a network namespace",
             Some(Step::OpenNamespace) => "open /proc/self/ns/net",
             Some(Step::Socket) => "open a TCP socket",
@@ -151,6 +164,10 @@ impl From<LinkError> for NetnsError {
 
 /// What forbids namespaces to ordinary users here, as far as the kernel tells.
 fn hint(cause: &io::Error) -> String {
+    let limit = limit_hint(cause);
+    if !limit.is_empty() {
+        return limit.into();
+    }
     let setting = |path: &str| {
         let text = fs::read_to_string(format!("/proc/sys/{path}")).ok()?;
         text.trim().parse::<u64>().ok()
@@ -182,7 +199,30 @@ fn hint(cause: &io::Error) -> String {
         Some(Errno::PERM | Errno::ACCESS | Errno::NOSYS) => {
             " (a container's seccomp profile or capabilities may forbid user namespaces)".into()
         }
+        Some(Errno::NOENT) => " (is /proc mounted here? it is needed)".into(),
         _ => String::new(),
+    }
+}
+
+/// Where a limit is reached: which.
+fn limit_hint(cause: &io::Error) -> &'static str {
+    match Errno::from_io_error(cause) {
+        Some(Errno::MFILE) => " (the limit of open files is reached: `ulimit -n`)",
+        Some(Errno::NFILE) => " (this host's limit of open files is reached: sysctl fs.file-max)",
+        // Of clone(2): nothing else here that may be tried again later.
+        Some(Errno::AGAIN) => {
+            " (a limit of processes and threads is reached: `ulimit -u`, or the cgroup's pids.max)"
+        }
+        _ => "",
+    }
+}
+
+fn packet_hint(cause: &io::Error) -> &'static str {
+    match Errno::from_io_error(cause) {
+        Some(Errno::AFNOSUPPORT | Errno::PERM | Errno::ACCESS | Errno::NOSYS) => {
+            ": the path needs AF_PACKET (CONFIG_PACKET; some containers' seccomp profiles forbid it)"
+        }
+        _ => limit_hint(cause),
     }
 }
 
@@ -190,10 +230,81 @@ fn device_hint(cause: &io::Error) -> &'static str {
     match Errno::from_io_error(cause) {
         Some(Errno::OPNOTSUPP | Errno::NODEV) => " (a kernel with veth is needed: CONFIG_VETH)",
         Some(Errno::PERM) => " (the new user namespace has no rights: does AppArmor restrict it?)",
-        _ => "",
+        _ => limit_hint(cause),
     }
 }
 
 fn words(lines: &[String]) -> String {
     if lines.is_empty() { String::new() } else { format!("; it said: {}", lines.join(" / ")) }
+}
+
+/// Where a server listens: on this port, or on any.
+fn places(listens: &[SocketAddr], port: Option<u16>) -> String {
+    let mut places: Vec<_> =
+        listens.iter().filter(|at| port.is_none_or(|port| at.port() == port)).collect();
+    places.sort_unstable();
+    places.dedup();
+    places.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+}
+
+/// What would help besides, where it serves the other family.
+fn other_family(at: SocketAddr, listens: &[SocketAddr]) -> &'static str {
+    let serves_other = |other: &SocketAddr| {
+        other.port() == at.port() && other.is_ipv4() != at.is_ipv4() && !other.ip().is_loopback()
+    };
+    match (listens.iter().any(serves_other), at.is_ipv4()) {
+        (false, _) => "",
+        (true, true) => ", or the run be on IPv6 (--ipv6)",
+        (true, false) => ", or the run be on IPv4 (without --ipv6)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn elsewhere(at: &str, listens: &[&str]) -> String {
+        let listens = listens.iter().map(|at| at.parse().unwrap()).collect();
+        NetnsError::ServerElsewhere { at: at.parse().unwrap(), listens, said: vec![] }.to_string()
+    }
+
+    #[test]
+    fn where_a_server_listens_and_where_it_must() {
+        let reaches = "only, which the client does not reach: it must listen on";
+        let (v4, v6) = ("10.0.2.2:80", "[fd00::2]:80");
+        for (at, listens, is) in [
+            (v4, &["127.0.0.1:80", "0.0.0.0:81"][..], format!("127.0.0.1:80 {reaches} 0.0.0.0:80")),
+            (v6, &["[::1]:80"], format!("[::1]:80 {reaches} [::]:80")),
+            (
+                v4,
+                &["[::]:80"],
+                format!("[::]:80 {reaches} 0.0.0.0:80, or the run be on IPv6 (--ipv6)"),
+            ),
+            (
+                v6,
+                &["0.0.0.0:80"],
+                format!("0.0.0.0:80 {reaches} [::]:80, or the run be on IPv4 (without --ipv6)"),
+            ),
+        ] {
+            assert_eq!(elsewhere(at, listens), format!("the server listens on {is}"));
+        }
+        let listens = vec!["0.0.0.0:3000".parse().unwrap()];
+        let waited = Duration::from_secs(60);
+        let silent = NetnsError::ServerSilent { port: 80, waited, listens, said: vec![] };
+        assert_eq!(
+            silent.to_string(),
+            "the server did not listen on port 80 within 60 s, but on 0.0.0.0:3000 (the port is in the environment \
+             variable PORT)"
+        );
+    }
+
+    #[test]
+    fn a_limit_that_is_reached_is_named_and_nothing_else() {
+        let packets = |errno: Errno| NetnsError::PacketSocket { cause: errno.into() }.to_string();
+        assert!(packets(Errno::AFNOSUPPORT).contains("CONFIG_PACKET"));
+        let many = packets(Errno::MFILE);
+        assert!(many.contains("`ulimit -n`") && !many.contains("CONFIG_PACKET"), "{many}");
+        let namespaces = NetnsError::Namespaces { cause: Errno::AGAIN.into() }.to_string();
+        assert!(namespaces.contains("`ulimit -u`"), "{namespaces}");
+    }
 }

@@ -18,6 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::{
     port::{self, Port},
     record::{Record, Way},
+    sockets::Sockets,
 };
 use crate::{
     exec::Tally,
@@ -43,6 +44,8 @@ pub(super) struct Forwarder {
     middlebox: Middlebox,
     /// Of the client's side and of the server's, as [`Side`] has them.
     ports: [Port; 2],
+    /// The client's.
+    sockets: Sockets,
     weather: Weather,
     random: Random,
     /// What is on its way to each side, in the order of its arrival there.
@@ -63,6 +66,7 @@ impl Forwarder {
     pub(super) fn new(
         middlebox: Middlebox,
         ports: [Port; 2],
+        sockets: Sockets,
         weather: Weather,
         record: Option<File>,
     ) -> io::Result<Self> {
@@ -73,6 +77,7 @@ impl Forwarder {
         Ok(Self {
             middlebox,
             ports,
+            sockets,
             weather,
             random,
             under_way: Default::default(),
@@ -183,7 +188,8 @@ impl Forwarder {
             match output {
                 Output::Packet { to, packet } => self.own(now, to, &packet),
                 Output::Forgot { flow, last, at, state, .. } if is_open(state) => {
-                    self.tally.forgot(flow, last, at);
+                    let due = self.sockets.next_probe(flow.client, flow.vip);
+                    self.tally.forgot(flow, last, at, due.map(|due| now + due));
                 }
                 Output::Forgot { .. } => {}
             }

@@ -16,8 +16,8 @@ use rustix::{
     io::{Errno, IoSlice, read},
     mount::{MountFlags, MountPropagationFlags, mount, mount_change},
     net::{
-        AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
-        SocketType, send, sendmsg, socket_with,
+        AddressFamily, Protocol, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
+        SocketType, netlink::SOCK_DIAG, send, sendmsg, socket_with,
     },
     process::{
         Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, set_parent_process_death_signal, setpgid,
@@ -28,7 +28,7 @@ use rustix::{
 };
 
 /// How many descriptors [`Tag::Made`] carries: see `namespaces.rs`, `Made`.
-pub(super) const MADE: usize = 8;
+pub(super) const MADE: usize = 10;
 
 /// What a message of three numbers says; it carries descriptors where that is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +58,7 @@ pub(super) mod ask {
 #[repr(i32)]
 pub(super) enum Step {
     Netlink,
+    SockDiag,
     PacketSocket,
     Unshare,
     OpenNamespace,
@@ -67,8 +68,9 @@ pub(super) enum Step {
 }
 
 impl Step {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Netlink,
+        Self::SockDiag,
         Self::PacketSocket,
         Self::Unshare,
         Self::OpenNamespace,
@@ -256,10 +258,12 @@ type Failure = (Step, Errno);
 /// own: the server's.
 fn make(family: AddressFamily) -> Result<([OwnedFd; MADE], Namespaces), Failure> {
     let flags = SocketFlags::CLOEXEC;
-    let netlink = || {
-        socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)
-            .map_err(|errno| (Step::Netlink, errno))
+    let netlink_of = |protocol: Option<Protocol>, step| {
+        socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)
+            .map_err(|errno| (step, errno))
     };
+    let netlink = || netlink_of(None, Step::Netlink);
+    let sock_diag = || netlink_of(Some(SOCK_DIAG), Step::SockDiag);
     let packets = || {
         let flags = flags | SocketFlags::NONBLOCK;
         socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
@@ -277,9 +281,10 @@ fn make(family: AddressFamily) -> Result<([OwnedFd; MADE], Namespaces), Failure>
     let (to_client, to_server) = (packets()?, packets()?);
     unshare()?;
     let (client_netlink, client) = (netlink()?, own()?);
-    let client_again = own()?;
+    let (client_again, client_sockets) = (own()?, sock_diag()?);
     unshare()?;
     let (server_netlink, server) = (netlink()?, own()?);
+    let server_sockets = sock_diag()?;
     let listener = socket_with(family, SocketType::STREAM, flags, None)
         .map_err(|errno| (Step::Socket, errno))?;
     // Nothing that is mounted here is seen elsewhere.
@@ -294,8 +299,10 @@ fn make(family: AddressFamily) -> Result<([OwnedFd; MADE], Namespaces), Failure>
         to_server,
         client_netlink,
         client_again,
+        client_sockets,
         server_netlink,
         server,
+        server_sockets,
         listener,
     ];
     Ok((made, Namespaces { client, programs: Default::default() }))

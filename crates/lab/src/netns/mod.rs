@@ -24,13 +24,13 @@
 mod error;
 mod forward;
 mod init;
-mod listening;
 mod namespaces;
 mod port;
 mod queue;
 mod record;
 mod server;
 mod signals;
+mod sockets;
 mod supervise;
 
 use std::{
@@ -52,7 +52,7 @@ pub use self::error::NetnsError;
 use self::{
     error::NetnsError as Error,
     forward::{Forwarded, Forwarder, Weather},
-    namespaces::{Made, Namespaces},
+    namespaces::{Made, Namespaces, Wires},
     port::{MAC, Port},
     record::Record,
     signals::Signals,
@@ -109,9 +109,11 @@ pub fn run(request: &Request, options: &Options) -> Result<Summary, NetnsError> 
     let (output, theirs) = server::pipe()?;
     let (namespaces, made) =
         Namespaces::make(request, path.vip, backend.port(), theirs, signals.before())?;
-    let (ports, listener) = connect(made, &path, options.loss > 0.0)?;
+    let Made { wires, client_sockets, server_sockets, listener } = made;
+    let ports = connect(wires, &path, options.loss > 0.0)?;
     let weather = Weather { delay: options.delay, loss: options.loss, seed: options.seed };
-    let forwarder = Forwarder::new(path.middlebox(CAPACITY), ports, weather, record)
+    let middlebox = path.middlebox(CAPACITY);
+    let forwarder = Forwarder::new(middlebox, ports, client_sockets, weather, record)
         .map_err(|cause| Error::System { operation: "start a thread", cause })?;
     let forwarding = Forwarding::start(forwarder)?;
 
@@ -120,7 +122,7 @@ pub fn run(request: &Request, options: &Options) -> Result<Summary, NetnsError> 
         exec::Server::AnswerAfter(time) => Some(serve(listener, backend, time)?),
         exec::Server::Command(_) => {
             drop(listener);
-            supervisor.start_server(backend.port(), request.ipv6)?;
+            supervisor.start_server(&server_sockets, backend)?;
             None
         }
     };
@@ -130,14 +132,18 @@ pub fn run(request: &Request, options: &Options) -> Result<Summary, NetnsError> 
     drop(builtin);
     // Signals are this process's own again: what is yet to be written may take a while.
     let (server_ended, unread) = supervisor.end();
-    let unread = (unread > 0).then(|| {
-        format!(
-            "{unread} bytes of what the server said are left out: standard error did not take them"
-        )
-    });
-    let unrecorded = record.and_then(Record::end).zip(options.record.as_ref());
-    let unrecorded =
-        unrecorded.map(|(why, file)| format!("{} is not whole: {why}", file.display()));
+    let notes = [
+        tally.counts.late_keepalive(path.idle_timeout()),
+        shortage,
+        (unread > 0).then(|| {
+            format!(
+                "{unread} bytes of what the server said are left out: standard error did not take them"
+            )
+        }),
+        record.and_then(Record::end).zip(options.record.as_ref()).map(|(why, file)| {
+            format!("{} is not whole: {why}", file.display())
+        }),
+    ];
     Ok(Summary {
         schema: SCHEMA,
         driver: "netns",
@@ -146,7 +152,7 @@ pub fn run(request: &Request, options: &Options) -> Result<Summary, NetnsError> 
         took_s: took.as_secs_f64(),
         counts: tally.counts,
         server_ended,
-        notes: [shortage, unread, unrecorded].into_iter().flatten().collect(),
+        notes: notes.into_iter().flatten().collect(),
     })
 }
 
@@ -168,13 +174,9 @@ fn path(request: &Request) -> Result<Path, NetnsError> {
     Ok(Path::new(profile, timeouts, HZ, Addresses::new(0, request.ipv6, 1)))
 }
 
-/// Makes the wires; the packet sockets in the middle, and the server's socket.
-fn connect(
-    made: Made,
-    path: &Path,
-    one_segment_each: bool,
-) -> Result<([Port; 2], OwnedFd), NetnsError> {
-    let Made { middle, ports: [to_client, to_server], client, server, listener } = made;
+/// Makes the wires; returns the packet sockets in the middle.
+fn connect(wires: Wires, path: &Path, one_segment_each: bool) -> Result<[Port; 2], NetnsError> {
+    let Wires { middle, ports: [to_client, to_server], client, server } = wires;
     let middle = Links::of(middle);
     let far = VethEnd { name: DEVICE, mac: MAC };
     // Another address than the ends': the middle's own kernel takes nothing that is for them.
@@ -204,8 +206,7 @@ fn connect(
         bound.push(Port::bind(socket, index).map_err(Error::system("bind a packet socket"))?);
         middle.up(name)?;
     }
-    let bound = <[Port; 2]>::try_from(bound).map_err(|_| Error::Gone)?;
-    Ok((bound, listener))
+    <[Port; 2]>::try_from(bound).map_err(|_| Error::Gone)
 }
 
 /// Starts the built-in server.

@@ -18,8 +18,8 @@ use std::{
 use rustix::{
     io::{Errno, write},
     net::{
-        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags,
-        SocketType, recvmsg, socketpair,
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+        SocketFlags, SocketType, recvmsg, socketpair,
     },
     process::{Pid, Signal, WaitOptions, getegid, geteuid, kill_process, waitpid},
 };
@@ -27,6 +27,7 @@ use rustix::{
 use super::{
     error::NetnsError,
     init::{self, CLIENT, MADE, Plan, Program, SERVER, Step, Tag, ask},
+    sockets::Sockets,
 };
 use crate::{
     exec::{self, PORT_VARIABLE, Request, SERVER_VARIABLE, Status},
@@ -43,14 +44,22 @@ pub(super) struct Namespaces {
 /// What belongs to the namespaces, each made inside of one.
 #[derive(Debug)]
 pub(super) struct Made {
+    pub(super) wires: Wires,
+    pub(super) client_sockets: Sockets,
+    pub(super) server_sockets: Sockets,
+    /// A TCP socket of the server's, not bound yet.
+    pub(super) listener: OwnedFd,
+}
+
+/// What the wires between them are made with.
+#[derive(Debug)]
+pub(super) struct Wires {
     /// Of the one between.
     pub(super) middle: Netlink,
     /// Packet sockets of the one between, not bound yet.
     pub(super) ports: [OwnedFd; 2],
     pub(super) client: (Netlink, OwnedFd),
     pub(super) server: (Netlink, OwnedFd),
-    /// A TCP socket of the server's, not bound yet.
-    pub(super) listener: OwnedFd,
 }
 
 /// Which program.
@@ -130,11 +139,6 @@ impl Namespaces {
         })
     }
 
-    /// Process 1, which is in the server's network namespace.
-    pub(super) fn pid(&self) -> Pid {
-        self.init.0
-    }
-
     fn ask(&self, what: u8) -> Result<(), NetnsError> {
         write(&self.control, &[what]).map(drop).map_err(|_| NetnsError::Gone)
     }
@@ -148,6 +152,9 @@ impl Namespaces {
             let buffers = &mut [IoSliceMut::new(&mut bytes)];
             match recvmsg(&self.control, buffers, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
                 Err(Errno::INTR) => {}
+                Ok(got) if got.flags.contains(ReturnFlags::CTRUNC) => {
+                    return Err(NetnsError::system("take what was opened")(Errno::MFILE));
+                }
                 other => break other.map_err(NetnsError::system("read the control socket"))?.bytes,
             }
         };
@@ -220,13 +227,28 @@ fn identity(map: &str) -> String {
 
 fn made(fds: Vec<OwnedFd>) -> Result<Made, NetnsError> {
     let fds: Result<[OwnedFd; MADE], _> = fds.try_into();
-    let [middle, to_client, to_server, client, client_fd, server, server_fd, listener] =
-        fds.map_err(|_| NetnsError::Gone)?;
-    Ok(Made {
+    let [
+        middle,
+        to_client,
+        to_server,
+        client,
+        client_fd,
+        client_sockets,
+        server,
+        server_fd,
+        server_sockets,
+        listener,
+    ] = fds.map_err(|_| NetnsError::Gone)?;
+    let wires = Wires {
         middle: Netlink::of(middle),
         ports: [to_client, to_server],
         client: (Netlink::of(client), client_fd),
         server: (Netlink::of(server), server_fd),
+    };
+    Ok(Made {
+        wires,
+        client_sockets: Sockets(Netlink::of(client_sockets)),
+        server_sockets: Sockets(Netlink::of(server_sockets)),
         listener,
     })
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "a server is waited for in real time")]
 
 use std::{
+    net::SocketAddr,
     os::fd::OwnedFd,
     time::{Duration, Instant},
 };
@@ -14,56 +15,78 @@ use rustix::{
 
 use super::{
     error::NetnsError,
-    listening::{Listening, listening},
     namespaces::{Event, Namespaces, Which},
     server::Output,
     signals::Signals,
+    sockets::{Sockets, serve},
 };
 use crate::exec::{Request, ServerEnded, Status};
 
 /// A server has so long until it listens.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The kernel tells nobody that a socket listens: its list is read this often.
-const LOOK: Duration = Duration::from_millis(20);
+/// One that listens on its port where the path does not reach it may have been about to listen there too.
+const SETTLED: Duration = Duration::from_secs(2);
+/// The kernel tells nobody that a socket listens: its list is read this often, at first and later.
+const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(200)];
 
 pub(super) struct Supervisor {
     namespaces: Namespaces,
     output: Output,
     signals: Signals,
     client: Option<OwnedFd>,
+    /// The client was asked for, and may run already. Signals are for it: they wait until it can be given them.
+    starting: bool,
     server_ended: Option<Status>,
 }
 
 impl Supervisor {
     pub(super) fn new(namespaces: Namespaces, output: Output, signals: Signals) -> Self {
-        Self { namespaces, output, signals, client: None, server_ended: None }
+        Self { namespaces, output, signals, client: None, starting: false, server_ended: None }
     }
 
-    /// Starts the server's command and waits until it listens.
-    pub(super) fn start_server(&mut self, port: u16, v6: bool) -> Result<(), NetnsError> {
+    /// Starts the server's command and waits until it listens at `at`, as its namespace's `sockets` tell.
+    pub(super) fn start_server(
+        &mut self,
+        sockets: &Sockets,
+        at: SocketAddr,
+    ) -> Result<(), NetnsError> {
         self.namespaces.start(Which::Server)?;
+        let port = at.port();
         let began = Instant::now();
+        let mut elsewhere_since = None;
         loop {
             if let Some(status) = self.server_ended {
                 return Err(NetnsError::ServerEnded { port, status, said: self.output.last() });
             }
-            let listening = listening(self.namespaces.pid(), port, v6);
-            if listening == Listening::Yes {
+            let listens = sockets.listeners().map_err(|cause| NetnsError::System {
+                operation: "list the server's sockets (CONFIG_INET_DIAG)",
+                cause,
+            })?;
+            if serve(&listens, at) {
                 return Ok(());
             }
             let waited = began.elapsed();
-            if waited > PATIENCE {
-                let on_loopback = listening == Listening::OnLoopback;
-                let said = self.output.last();
-                return Err(NetnsError::ServerSilent { port, waited, on_loopback, said });
+            if listens.iter().any(|listener| listener.port() == port) {
+                let since = *elsewhere_since.get_or_insert(waited);
+                if waited > since + SETTLED {
+                    let said = self.output.last();
+                    return Err(NetnsError::ServerElsewhere { at, listens, said });
+                }
+            } else {
+                elsewhere_since = None;
             }
-            self.next(Some(LOOK))?;
+            if waited > PATIENCE {
+                let said = self.output.last();
+                return Err(NetnsError::ServerSilent { port, waited, listens, said });
+            }
+            self.next(Some(LOOKS[usize::from(waited > SETTLED)]))?;
         }
     }
 
     /// Starts the client and waits for its end.
     pub(super) fn run_client(&mut self, request: &Request) -> Result<Status, NetnsError> {
         self.namespaces.start(Which::Client)?;
+        self.starting = true;
         let mut why = None;
         loop {
             match self.next(None)? {
@@ -93,7 +116,7 @@ impl Supervisor {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let ready = PollFlags::IN;
         let mut fds = vec![PollFd::new(&self.namespaces, ready)];
-        if let Some(signals) = self.signals.fd() {
+        if let Some(signals) = self.signals.fd().filter(|_| !self.starting) {
             fds.push(PollFd::from_borrowed_fd(signals, ready));
         }
         if !self.output.ended {
@@ -106,7 +129,9 @@ impl Supervisor {
         let happened = !fds[0].revents().is_empty();
         drop(fds);
         self.output.take();
-        while let Some((signal, hand_on)) = self.signals.next() {
+        while !self.starting
+            && let Some((signal, hand_on)) = self.signals.next()
+        {
             self.signal(signal, hand_on)?;
         }
         if !happened {
@@ -115,7 +140,7 @@ impl Supervisor {
         let event = self.namespaces.next()?;
         match event {
             Event::Started(Which::Client, handle) => {
-                self.client = Some(handle);
+                (self.client, self.starting) = (Some(handle), false);
                 return Ok(None);
             }
             Event::Ended(Which::Server, status) => self.server_ended = Some(status),

@@ -133,7 +133,7 @@ fn forget(
     let Some(of) = seen.get_mut(&client).filter(|of| of.is_open() && !of.forgotten) else { return };
     let Some(flow) = of.flow(client) else { return };
     of.forgotten = true;
-    tally.forgot(flow, of.last, at);
+    tally.forgot(flow, of.last, at, None);
 }
 
 fn at(packet: &Packet) -> Duration {

@@ -152,7 +152,8 @@ pub struct ExecArgs {
     #[arg(long, value_name = "NAME", default_value = "ipvs",
           value_parser = PossibleValuesParser::new(Profile::names()), hide_possible_values = true)]
     pub profile: String,
-    /// Its idle timeout, where it is not the profile's own (ipvs: 15m).
+    /// Its idle timeout, where it is not the profile's own (ipvs: 15m). Keepalive helps only where it probes sooner:
+    /// 60/30/3 is lost behind 3s and good behind 15m.
     #[arg(long, value_name = "TIME", value_parser = input::duration)]
     pub idle_timeout: Option<Duration>,
     /// Run this server, by /bin/sh: it must listen on the port that it finds in PORT, on all addresses.

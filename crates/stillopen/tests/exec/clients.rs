@@ -157,6 +157,36 @@ fn the_job_in_python() {
 }
 
 #[test]
+fn keepalive_that_probes_after_the_path_has_forgotten_is_no_proof_against_it() {
+    let user = User::new();
+    let client = user.file(
+        "late.py",
+        "import os, socket\n\
+         host, port = os.environ['STILLOPEN_SERVER'].rsplit(':', 1)\n\
+         client = socket.create_connection((host.strip('[]'), port))\n\
+         client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)\n\
+         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)\n\
+         client.sendall(b'GET / HTTP/1.1\\r\\n\\r\\n')\n\
+         client.settimeout(4)\n\
+         client.recv(1)\n",
+    );
+    let runs = FAMILIES.map(|family| {
+        let args = ["--idle-timeout", "1s", "--answer-after", "3s", "--", PYTHON, &client];
+        user.start(&format!("late-{}", family.len()), &[family, &args].concat())
+    });
+    for run in runs {
+        let ran = run.ran();
+        let [forgotten] = ran.summary["forgotten"].as_array().unwrap().as_slice() else {
+            panic!("{ran:?}")
+        };
+        let time = |name: &str| forgotten[name].as_f64().unwrap();
+        // Late by the kernel's timer wheel at most.
+        assert!((59.0..65.0).contains(&(time("probe_s") - time("last_s"))), "{ran:?}");
+        assert!(ran.stderr.contains("keepalive was on for 1 of the forgotten"), "{ran:?}");
+    }
+}
+
+#[test]
 fn a_client_that_speaks_first_is_told_by_some_and_not_by_others() {
     let user = User::new();
     let client = user.file("pooled.py", include_str!("drivers/pooled.py"));

@@ -111,7 +111,7 @@ fn ctrl_c_reaches_the_client_once_and_not_the_server() {
          while not seen: select.select([], [], [], 0.05)\n\
          select.select([], [], [], 0.5)\n\
          urllib.request.urlopen('http://' + os.environ['STILLOPEN_SERVER'] + '/')\n\
-         print('seen', len(seen), flush=True)\n",
+         os.write(1, b'seen %d\\n' % len(seen))\n",
     );
     let terminal = user.file(
         "terminal.py",

@@ -78,6 +78,72 @@ fn a_server_that_ends_is_named_with_its_status_and_its_last_words() {
 }
 
 #[test]
+fn a_server_that_the_path_does_not_reach_is_told_soon_and_how_to_be_reached() {
+    let user = User::new();
+    let server = |family: &str, host: &str| {
+        format!(
+            "exec {PYTHON} -c \"import os, socket; server = socket.socket(socket.{family})\n\
+             if socket.{family} == socket.AF_INET6: server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)\n\
+             server.bind(('{host}', int(os.environ['PORT']))); server.listen(); server.accept()\""
+        )
+    };
+    let v6_only = server("AF_INET6", "::");
+    for (args, server, named) in [
+        (&[][..], server("AF_INET", "127.0.0.1"), "127.0.0.1:8000 only"),
+        (&["--ipv6"], server("AF_INET6", "::1"), "must listen on [::]:8000"),
+        (&[], v6_only.clone(), "must listen on 0.0.0.0:8000, or the run be on IPv6 (--ipv6)"),
+        (&["--ipv6"], server("AF_INET", "0.0.0.0"), "on IPv4 (without --ipv6)"),
+    ] {
+        let ran = user.run(&[args, &["--server", &server, "--", "true"]].concat());
+        assert_eq!(ran.status, 125, "{ran:?}");
+        assert!(ran.stderr.contains(named), "{named}: {ran:?}");
+        assert!(ran.took_s < 20.0, "{ran:?}");
+    }
+    let ran = user.run(&["--ipv6", "--server", &v6_only, "--", "true"]);
+    assert_eq!(ran.status, 0, "{ran:?}");
+}
+
+#[test]
+fn limits_that_are_reached_are_named() {
+    let user = User::new();
+    let run = |limit: &str| {
+        said(&user, &["sh", "-c", &format!("ulimit {limit} && exec ./stillopen lab exec -- true")])
+    };
+    let mut refused = 0;
+    for files in 4..32 {
+        let (status, stderr) = run(&format!("-n {files}"));
+        // With fewer the program itself does not start.
+        if status == Some(125) {
+            refused += 1;
+            assert!(stderr.contains("`ulimit -n`"), "{files}: {stderr}");
+            assert!(!stderr.contains("CONFIG_PACKET"), "{files}: {stderr}");
+        }
+    }
+    assert!(refused > 10, "{refused}");
+    // RLIMIT_NPROC; not every sh has it.
+    let few = user.file(
+        "few.py",
+        "import os, resource, sys\n\
+         resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))\n\
+         os.execv(sys.argv[1], sys.argv[1:])\n",
+    );
+    let (status, stderr) =
+        said(&user, &[PYTHON, &few, &user.stillopen(), "lab", "exec", "--", "true"]);
+    assert_eq!(status, Some(125), "{stderr}");
+    assert!(stderr.contains("`ulimit -u`"), "{stderr}");
+}
+
+#[test]
+fn without_proc_it_says_that_it_is_missing() {
+    let user = User::new();
+    let script = "mount -t tmpfs none /proc && exec ./stillopen lab exec -- true";
+    let words = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script];
+    let (status, stderr) = said(&user, &words);
+    assert_eq!(status, Some(125), "{stderr}");
+    assert!(stderr.contains("is /proc mounted"), "{stderr}");
+}
+
+#[test]
 fn wrong_arguments_are_status_2() {
     let user = User::new();
     for (args, named) in [

@@ -98,8 +98,10 @@ fn tell(summary: &Summary) {
             say(&format!("the server said: {line}"));
         }
     }
-    summary.notes.iter().for_each(|note| say(note));
     say(&summary.text());
+    for note in &summary.notes {
+        say(note);
+    }
 }
 
 /// What to say where the client was given the variable's name: only a shell puts the value in its place.
