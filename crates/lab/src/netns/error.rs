@@ -239,7 +239,7 @@ fn words(lines: &[String]) -> String {
 }
 
 /// Where a server listens: on this port, or on any.
-fn places(listens: &[SocketAddr], port: Option<u16>) -> String {
+pub(super) fn places(listens: &[SocketAddr], port: Option<u16>) -> String {
     let mut places: Vec<_> =
         listens.iter().filter(|at| port.is_none_or(|port| at.port() == port)).collect();
     places.sort_unstable();

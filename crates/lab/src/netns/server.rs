@@ -100,6 +100,11 @@ impl Output {
         self.lines.iter().cloned().collect()
     }
 
+    /// Says something of this program's own between what the server says.
+    pub(super) fn say(&self, what: &str) {
+        self.shown.push(format!("stillopen: {what}\n").into_bytes());
+    }
+
     /// Shows the rest. How many bytes nobody took.
     pub(super) fn end(self) -> usize {
         self.shown.end().left_out.bytes

@@ -14,7 +14,7 @@ use rustix::{
 };
 
 use super::{
-    error::NetnsError,
+    error::{NetnsError, places},
     namespaces::{Event, Namespaces, Which},
     server::Output,
     signals::Signals,
@@ -26,6 +26,8 @@ use crate::exec::{Request, ServerEnded, Status};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// One that listens on its port where the path does not reach it may have been about to listen there too.
 const SETTLED: Duration = Duration::from_secs(2);
+/// Who waits for a server that listens elsewhere is told after this.
+const PUZZLING: Duration = Duration::from_secs(3);
 /// The kernel tells nobody that a socket listens: its list is read this often, at first and later.
 const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(200)];
 
@@ -53,7 +55,7 @@ impl Supervisor {
         self.namespaces.start(Which::Server)?;
         let port = at.port();
         let began = Instant::now();
-        let mut elsewhere_since = None;
+        let (mut elsewhere_since, mut told) = (None, false);
         loop {
             if let Some(status) = self.server_ended {
                 return Err(NetnsError::ServerEnded { port, status, said: self.output.last() });
@@ -74,6 +76,13 @@ impl Supervisor {
                 }
             } else {
                 elsewhere_since = None;
+                if waited > PUZZLING && !told && !listens.is_empty() {
+                    let on = places(&listens, None);
+                    self.output.say(&format!(
+                        "waiting for the server to listen on port {port}, which it finds in PORT; it listens on {on}"
+                    ));
+                    told = true;
+                }
             }
             if waited > PATIENCE {
                 let said = self.output.last();

@@ -99,6 +99,30 @@ fn a_signal_to_the_program_is_the_clients() {
     }
 }
 
+/// Runs `lab exec` in a terminal, as the first process of its session (as under ssh -t or docker run -t), until it
+/// has said "ready"; does `then` with the terminal, in Python. All that it said, and its status.
+fn in_a_terminal(user: &User, then: &str, args: &[&str]) -> String {
+    let terminal = user.file(
+        "terminal.py",
+        &format!(
+            "import os, pty, sys\n\
+             pid, terminal = pty.fork()\n\
+             if pid == 0: os.execv(sys.argv[1], sys.argv[1:])\n\
+             text = b''\n\
+             while b'ready' not in text: text += os.read(terminal, 1000)\n\
+             {then}\n\
+             try:\n\
+            \x20    while more := os.read(terminal, 1000): text += more\n\
+             except OSError: pass\n\
+             print(text.decode(), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+        ),
+    );
+    let stillopen = user.stillopen();
+    let words = [&[PYTHON, &terminal, &stillopen, "lab", "exec"], args].concat();
+    let output = user.command(&words).stderr(Stdio::inherit()).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
 #[test]
 fn ctrl_c_reaches_the_client_once_and_not_the_server() {
     let user = User::new();
@@ -113,25 +137,9 @@ fn ctrl_c_reaches_the_client_once_and_not_the_server() {
          urllib.request.urlopen('http://' + os.environ['STILLOPEN_SERVER'] + '/')\n\
          os.write(1, b'seen %d\\n' % len(seen))\n",
     );
-    let terminal = user.file(
-        "terminal.py",
-        "import os, pty, sys\n\
-         pid, terminal = pty.fork()\n\
-         if pid == 0: os.execv(sys.argv[1], sys.argv[1:])\n\
-         text = b''\n\
-         while b'ready' not in text: text += os.read(terminal, 1000)\n\
-         os.write(terminal, b'\\x03')\n\
-         try:\n\
-        \x20    while more := os.read(terminal, 1000): text += more\n\
-         except OSError: pass\n\
-         print(text.decode(), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n",
-    );
     let server = format!("exec {PYTHON} -c \"{SERVER}\"");
-    let stillopen = user.stillopen();
-    let words =
-        [PYTHON, &terminal, &stillopen, "lab", "exec", "--server", &server, "--", PYTHON, &client];
-    let output = user.command(&words).stderr(Stdio::inherit()).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let then = "os.write(terminal, b'\\x03')";
+    let text = in_a_terminal(&user, then, &["--server", &server, "--", PYTHON, &client]);
     assert!(text.contains("seen 1") && text.trim_end().ends_with(" 0"), "{text}");
 }
 
@@ -139,21 +147,8 @@ fn ctrl_c_reaches_the_client_once_and_not_the_server() {
 fn a_terminal_that_hangs_up_tells_the_client() {
     let user = User::new();
     let client = "trap 'echo hung up > told; exit 9' HUP; echo ready; while :; do sleep 0.1; done";
-    // This program is the session's first process, as under ssh -t or docker run -t: nobody else is told.
-    let terminal = user.file(
-        "terminal.py",
-        "import os, pty, sys\n\
-         pid, terminal = pty.fork()\n\
-         if pid == 0: os.execv(sys.argv[1], sys.argv[1:])\n\
-         text = b''\n\
-         while b'ready' not in text: text += os.read(terminal, 1000)\n\
-         os.close(terminal)\n\
-         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n",
-    );
-    let stillopen = user.stillopen();
-    let words = [PYTHON, &terminal, &stillopen, "lab", "exec", "--", "sh", "-c", client];
-    let output = user.command(&words).stderr(Stdio::inherit()).output().unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), "9");
+    let text = in_a_terminal(&user, "os.close(terminal)", &["--", "sh", "-c", client]);
+    assert!(text.trim_end().ends_with(" 9"), "{text}");
     assert_eq!(fs::read_to_string(user.path("told")).unwrap(), "hung up\n");
 }
 

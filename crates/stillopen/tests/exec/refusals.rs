@@ -1,5 +1,9 @@
 //! What cannot run says why and what would help, with env's status, and leaves nothing.
 
+use std::io::{BufRead as _, BufReader};
+
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::user::{PYTHON, User};
 
 fn said(user: &User, words: &[&str]) -> (Option<i32>, String) {
@@ -101,6 +105,22 @@ fn a_server_that_the_path_does_not_reach_is_told_soon_and_how_to_be_reached() {
     }
     let ran = user.run(&["--ipv6", "--server", &v6_only, "--", "true"]);
     assert_eq!(ran.status, 0, "{ran:?}");
+}
+
+#[test]
+fn who_waits_for_a_server_that_listens_on_another_port_is_told() {
+    let user = User::new();
+    let server = format!("exec {PYTHON} -m http.server 3000");
+    let mut running = user.start("another", &["--server", &server, "--", "true"]);
+    let mut lines = BufReader::new(running.child.stderr.as_mut().unwrap()).lines();
+    let told =
+        lines.find(|line| line.as_ref().unwrap().starts_with("stillopen: ")).unwrap().unwrap();
+    assert!(
+        told.ends_with("port 8000, which it finds in PORT; it listens on 0.0.0.0:3000"),
+        "{told}"
+    );
+    kill_process(Pid::from_child(&running.child), Signal::TERM).unwrap();
+    assert_eq!(running.ran().status, 143);
 }
 
 #[test]
