@@ -64,7 +64,7 @@ pub enum CollectError {
 
 fn next_step(cause: &io::Error) -> &'static str {
     if cause.kind() == io::ErrorKind::PermissionDenied {
-        "run as root (sudo)"
+        "run as root"
     } else {
         "check that it still exists"
     }

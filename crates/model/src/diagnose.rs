@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::{
     Connection, ConntrackSettings, Entry, Expiry, FarEnd, Finding, FindingSet, IdleLimit,
     Keepalive, KeepaliveTimes, KeepaliveValues, KernelHz, Millis, Namespace, OnHost, Refresh,
-    Seconds, Snapshot, State, Sysctls, TableKind, Timer, TimerKind, Waiting, path,
+    Snapshot, State, Sysctls, TableKind, Timer, TimerKind, Waiting, path,
     peer::{probes_needed, probes_possible},
     plan::heals,
     program::{ProgramTimer, program_timers},
@@ -773,13 +773,7 @@ fn contradicts(c: &Connection, own: Probing, limit: &IdleLimit, quiet: Duration)
 
 /// Whether the values of a socket with keepalive off are its own: an unset one reads as the sysctl.
 fn is_armed(keepalive: Keepalive, sysctls: Sysctls) -> bool {
-    let Keepalive::Off(times) = keepalive else { return false };
-    let differs = |value: Option<Seconds>, default_s: u32| {
-        value.is_some_and(|value| value != Seconds::new(default_s))
-    };
-    differs(times.idle, sysctls.keepalive_time_s)
-        || differs(times.interval, sysctls.keepalive_intvl_s)
-        || times.count.is_some_and(|count| count != sysctls.keepalive_probes)
+    keepalive.is_off() && keepalive.own_times(sysctls) != KeepaliveTimes::default()
 }
 
 /// Whether somebody has made the keepalive time shorter than the kernel's default.

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{KernelHz, Seconds, secs};
+use crate::{KernelHz, Seconds, Sysctls, secs};
 
 /// TCP keepalive of one end. `Unknown` is a value, never a guess.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -59,6 +59,32 @@ impl Keepalive {
     #[must_use]
     pub fn is_off(self) -> bool {
         matches!(self, Self::Off(_))
+    }
+
+    /// The values that somebody set on this socket: one that nobody set reads as the sysctl.
+    #[must_use]
+    pub fn own_times(self, sysctls: Sysctls) -> KeepaliveTimes {
+        let (Self::Off(times) | Self::On(times)) = self else { return KeepaliveTimes::default() };
+        let own = |value: Option<Seconds>, default_s| {
+            value.filter(|&value| value != Seconds::new(default_s))
+        };
+        KeepaliveTimes {
+            idle: own(times.idle, sysctls.keepalive_time_s),
+            interval: own(times.interval, sysctls.keepalive_intvl_s),
+            count: times.count.filter(|&count| count != sysctls.keepalive_probes),
+        }
+    }
+
+    /// What comes of `values` where they are set before the program sets its own, as `stillopen run` does: the
+    /// program's win.
+    #[must_use]
+    pub fn over(self, values: KeepaliveValues, sysctls: Sysctls) -> KeepaliveValues {
+        let own = self.own_times(sysctls);
+        KeepaliveValues {
+            idle: own.idle.map_or(values.idle, Seconds::get),
+            interval: own.interval.map_or(values.interval, Seconds::get),
+            count: own.count.unwrap_or(values.count),
+        }
     }
 }
 
@@ -173,6 +199,24 @@ mod tests {
         for bad in ["", "60", "60/30", "60/30/3/1", "0/30/3", "60/30/128", "40000/1/1", "a/b/c"] {
             assert!(bad.parse::<KeepaliveValues>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_the_program_sets_wins_over_what_run_sets() {
+        let sysctls = Sysctls::KERNEL_DEFAULT;
+        for (set, over) in [
+            // SO_KEEPALIVE alone.
+            ("7200/75/9", "60/30/3"),
+            ("1200/75/9", "1200/30/3"),
+            ("1200/20/4", "1200/20/4"),
+        ] {
+            let times = values(set).times();
+            for keepalive in [Keepalive::On(times), Keepalive::Off(times)] {
+                assert_eq!(keepalive.over(values("60/30/3"), sysctls), values(over), "{set}");
+            }
+        }
+        let unread = Keepalive::On(KeepaliveTimes::default());
+        assert_eq!(unread.over(values("60/30/3"), sysctls), values("60/30/3"));
     }
 
     #[test]

@@ -200,6 +200,14 @@ pub enum SnapshotError {
         /// The position that is not there.
         index: u32,
     },
+    /// A limit forgets at once.
+    #[error(
+        "not a snapshot: the idle_timeout_s of limit {id:?} is 0: give the seconds after which it forgets"
+    )]
+    ZeroTime {
+        /// The limit's id.
+        id: String,
+    },
     /// It refers to something that it does not hold.
     #[error(
         "not a snapshot: connection {connection} refers to {what} {index}, which it does not hold"
@@ -235,7 +243,7 @@ impl Snapshot {
     /// Reads a snapshot file and checks it: the version first, so that a newer file gets a clear answer.
     ///
     /// # Errors
-    /// Not JSON, another version, or a reference to something that it does not hold.
+    /// Not JSON, another version, a reference to something that it does not hold, or a limit without a time.
     pub fn from_json(text: &[u8]) -> Result<Self, SnapshotError> {
         #[derive(Deserialize)]
         struct Head {
@@ -247,6 +255,7 @@ impl Snapshot {
         }
         let snapshot: Self = serde_json::from_slice(text).map_err(SnapshotError::Malformed)?;
         snapshot.check_references()?;
+        snapshot.check_times()?;
         Ok(snapshot)
     }
 
@@ -268,6 +277,13 @@ impl Snapshot {
     #[must_use]
     pub fn namespace(&self, index: u32) -> Option<&Namespace> {
         self.namespaces.get(index as usize)
+    }
+
+    fn check_times(&self) -> Result<(), SnapshotError> {
+        match self.limits.iter().find(|limit| limit.idle_timeout.is_zero()) {
+            Some(limit) => Err(SnapshotError::ZeroTime { id: limit.id.clone() }),
+            None => Ok(()),
+        }
     }
 
     fn check_references(&self) -> Result<(), SnapshotError> {

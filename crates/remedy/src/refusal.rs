@@ -104,10 +104,10 @@ fn what_permits(pid: u32) -> String {
         _ if me == 0 => "root here lacks CAP_SYS_PTRACE over it: run in the host's first user \
                          namespace, or give the container SYS_PTRACE"
             .to_owned(),
-        (Some(uid), _) if uid != me => format!("it runs as user {uid}: run as root (sudo)"),
+        (Some(uid), _) if uid != me => format!("it runs as user {uid}: run as root"),
         (_, Ok(scope @ ("1" | "2" | "3"))) => {
-            format!("kernel.yama.ptrace_scope is {scope}: run as root (sudo)")
+            format!("kernel.yama.ptrace_scope is {scope}: run as root")
         }
-        _ => "it is not dumpable, or in another container: run as root (sudo)".to_owned(),
+        _ => "it is not dumpable, or in another container: run as root".to_owned(),
     }
 }

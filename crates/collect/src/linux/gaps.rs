@@ -6,7 +6,7 @@ use stillopen_model::{Connection, Gap};
 
 use crate::{CollectError, netlink::NetlinkError, process::read::Owners};
 
-const AS_ROOT: &str = "run as root (sudo)";
+const AS_ROOT: &str = "run as root";
 /// For a root that lacks it, in a container.
 const WITH_PTRACE: &str = "needs CAP_SYS_PTRACE";
 
@@ -212,8 +212,8 @@ mod tests {
         assert_eq!(
             owners(2, &hidden, false, true),
             [
-                "owners of 2 sockets of other users are not visible; run as root (sudo)",
-                "keepalive values of 2 sockets may not be read; run as root (sudo)",
+                "owners of 2 sockets of other users are not visible; run as root",
+                "keepalive values of 2 sockets may not be read; run as root",
             ]
         );
         assert_eq!(

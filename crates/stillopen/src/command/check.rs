@@ -112,6 +112,7 @@ fn repeat(args: &CheckArgs) -> Repeat {
         from: from.to_string(),
         filtered: host::filter(&args.select) != Filter::default(),
         sampled: args.sample.is_some(),
+        fail_on_unknown: args.fail_on == Some(FailOn::Unknown),
         horizon: args.horizon,
     }
 }

@@ -1,34 +1,57 @@
 //! What to do: the fix with its prediction, and as the last line a command.
 
+use std::fmt::Write as _;
+
 use stillopen_model::{
     DEFAULT_KEEPALIVE, KeepaliveValues, Missing, Proof, Remedy, Verdict, probes_possible,
 };
 
+use super::{Proposal, Repeat, Report, table::wrap, text::SHORTEST_COMMON_LIMIT, words};
 use crate::terminal;
 
-use super::{Proposal, Repeat, Report, table::wrap, words};
-
-/// Where the code to paste is, and what needs none.
-pub(super) fn how_to_set_it(values: KeepaliveValues) -> String {
-    let given = match values {
-        DEFAULT_KEEPALIVE => String::new(),
-        values => format!(" --keepalive {values}"),
+/// Where the code to paste is, and what needs none, for these connections: what they are to get.
+pub(super) fn how_to_set_it(report: &Report<'_>, advised: &[(u32, KeepaliveValues)]) -> String {
+    // Where two are advised, the tighter ones do for both.
+    let Some(values) = advised.iter().map(|advised| advised.1).min_by_key(|values| values.idle)
+    else {
+        return String::new();
     };
-    format!(
-        "How to, in your client:  stillopen advise --client list\n\
-         Or start it with that:   stillopen run{given} -- CMD\n"
-    )
+    let mut how_to = "How to, in your client:  stillopen advise --client list\n".to_owned();
+    let stubborn = advised.iter().filter(|(row, _)| !run_mends(report, *row, values)).count();
+    if stubborn < advised.len() {
+        let given = match values {
+            DEFAULT_KEEPALIVE => String::new(),
+            values => format!(" --keepalive {values}"),
+        };
+        let _ = writeln!(how_to, "Or start it with that:   stillopen run{given} -- CMD");
+    }
+    let whom = match (stubborn, advised.len() - stubborn) {
+        (0, _) => return how_to,
+        (1, 0) => "this one".to_owned(),
+        (_, 0) => "these".to_owned(),
+        (n, _) => format!("{} of them", words::count(n)),
+    };
+    let line = format!(
+        "`stillopen run` can't mend {whom}: the program sets values of its own, and what it sets wins. \
+         Change them there."
+    );
+    how_to + &wrap(&line, 4)
+}
+
+/// Whether the program's connection would be refreshed in time if it were started with `values`.
+fn run_mends(report: &Report<'_>, row: u32, values: KeepaliveValues) -> bool {
+    let (c, d) = report.row(row);
+    let namespace = report.snapshot.namespace(c.netns);
+    let Some(sysctls) = namespace.and_then(|namespace| namespace.sysctls) else { return true };
+    let limit = words::limit(report.snapshot, d).map(|limit| limit.timeout_of(c));
+    let limit = limit.unwrap_or(SHORTEST_COMMON_LIMIT);
+    c.keepalive.over(values, sysctls).latest_refresh(report.snapshot.host.hz) < limit
 }
 
 /// What to do, with what it would lead to; the last line is a command. `listed`: the rows of the table.
 pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) {
     let mut cut = report.counts.cut;
-    // Where two are advised, the tighter ones do for both.
-    let mut how_to: Option<KeepaliveValues> = None;
-    let mut advised = |values: KeepaliveValues| {
-        let tighter = how_to.filter(|other| other.idle <= values.idle);
-        how_to = Some(tighter.unwrap_or(values));
-    };
+    let mut advised: Vec<(u32, KeepaliveValues)> = Vec::new();
     for Proposal { planned, predicted } in &report.proposals {
         let n = planned.connections.len();
         match planned.remedy {
@@ -49,7 +72,7 @@ pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) {
                     socket_options(values)
                 );
                 text.push_str(&wrap(&line, 4));
-                advised(values);
+                advised.extend(planned.connections.iter().map(|&row| (row, values)));
             }
             Remedy::SendAgain(values) => {
                 cut -= n;
@@ -58,7 +81,7 @@ pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) {
                     &not_revived(report, planned.connections.iter(), &keepalive),
                     4,
                 ));
-                advised(values);
+                advised.extend(planned.connections.iter().map(|&row| (row, values)));
             }
             // What else can be done stands below its finding.
             Remedy::SendPayload | Remedy::CloseInProgram => {}
@@ -67,9 +90,7 @@ pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) {
     if cut > 0 {
         text.push_str(&wrap(&not_revived(report, report.rows.iter(), ""), 4));
     }
-    if let Some(values) = how_to {
-        text.push_str(&how_to_set_it(values));
-    }
+    text.push_str(&how_to_set_it(report, &advised));
     rescue(report, text);
     let peer_may_probe = listed.iter().any(|&row| {
         let (c, d) = report.row(row);

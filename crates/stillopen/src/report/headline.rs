@@ -14,20 +14,24 @@ pub(super) fn headline(report: &Report<'_>) -> String {
     if counts.connections == 0 {
         return nothing_to_report(report);
     }
-    if counts.cut == 0 && counts.at_risk == 0 {
-        let unknown = match counts.unknown {
-            0 => String::new(),
-            1 => ", 1 is unknown".into(),
-            n => format!(", {} are unknown", words::count(n)),
-        };
-        let safe = if counts.safe == 1 {
-            "1 is safe".into()
-        } else {
-            format!("{} are safe", words::count(counts.safe))
-        };
-        return format!("Nothing is cut or at risk, of {of}: {safe}{unknown}.");
-    }
     let is = |n: usize| if n == 1 { "is" } else { "are" };
+    if counts.cut == 0 && counts.at_risk == 0 {
+        let safe = format!("{} {} safe", words::count(counts.safe), is(counts.safe));
+        let unknown = format!("{} {} unknown", words::count(counts.unknown), is(counts.unknown));
+        let status = if report.repeat.fail_on_unknown {
+            ""
+        } else {
+            " --fail-on unknown makes that status 1."
+        };
+        return match (counts.safe, counts.unknown) {
+            (_, 0) => format!("Nothing is cut or at risk, of {of}: {safe}."),
+            (0, 1) => format!("Not known for {of} whether it is cut.{status}"),
+            (0, _) => format!("Not known for any of {of} whether it is cut.{status}"),
+            _ => format!(
+                "Nothing is known to be cut or at risk, of {of}: {safe}, {unknown}.{status}"
+            ),
+        };
+    }
     let mut answer = match (counts.cut, counts.at_risk) {
         (0, n) => format!("{} {} AT RISK, of {of}.", words::plural(n, "connection"), is(n)),
         (n, 0) => format!("{} {} CUT, of {of}.", words::plural(n, "connection"), is(n)),

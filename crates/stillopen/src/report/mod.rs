@@ -46,6 +46,8 @@ pub(crate) struct Repeat {
     pub(crate) filtered: bool,
     /// Whether a second look was taken.
     pub(crate) sampled: bool,
+    /// Whether an unknown verdict is a failure, too.
+    pub(crate) fail_on_unknown: bool,
     /// How near a cut must be to count.
     pub(crate) horizon: Duration,
 }

@@ -41,6 +41,9 @@ const COMMON_LIMITS: [(u64, &str); 5] = [
     (3600, "firewalls"),
 ];
 
+/// The shortest of [`COMMON_LIMITS`].
+pub(super) const SHORTEST_COMMON_LIMIT: Duration = Duration::from_secs(COMMON_LIMITS[0].0);
+
 /// Writes the report, in lines that fit.
 pub(crate) fn render(report: &Report<'_>, all: bool) -> String {
     let mut text = String::new();
@@ -64,8 +67,7 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
         left_out_and_gaps(report, text);
         return writeln!(text, "What forgets a quiet one:  stillopen limits --catalogue");
     }
-    let shortest = Duration::from_secs(COMMON_LIMITS[0].0);
-    let listed = |row: &u32| !is_refreshed(report, *row, shortest);
+    let listed = |row: &u32| !is_refreshed(report, *row, SHORTEST_COMMON_LIMIT);
     let unread = |row: &u32| keepalive_unread(report.row(*row).0);
     let n = report.rows.iter().filter(|row| listed(row)).count();
     let unread = report.rows.iter().filter(|row| listed(row) && unread(row)).count();
@@ -82,13 +84,13 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
         if n - unread == 1 { "is" } else { "are" }
     );
     text.push_str(&wrap(&answer, 0));
-    saved(report, text);
+    read_how(report, text);
 
     let rows = report.rows.iter().copied().filter(|row| all || listed(row));
     let rows = first(rows, most_shown(all), |row| std::cmp::Reverse(report.row(row).0.quiet()));
     listing(report, &rows, if all { of } else { n }, Last::CommonLimits, text)?;
     if !all && of > n {
-        let rest = report.rows.iter().filter(|&&row| is_refreshed(report, row, shortest));
+        let rest = report.rows.iter().filter(|row| !listed(row));
         let slowest = rest.filter_map(|&row| refreshed_every(report, report.row(row).0)).max();
         let slowest = human(slowest.unwrap_or_default() + Duration::from_secs(1));
         let more = words::count(of - n);
@@ -107,7 +109,9 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
     if n > 0 {
         let options = socket_options(DEFAULT_KEEPALIVE);
         text.push_str(&wrap(&format!("Fix in the program: on each socket {options}."), 4));
-        text.push_str(&how_to_set_it(DEFAULT_KEEPALIVE));
+        let advised = report.rows.iter().filter(|row| listed(row));
+        let advised: Vec<_> = advised.map(|&row| (row, DEFAULT_KEEPALIVE)).collect();
+        text.push_str(&how_to_set_it(report, &advised));
     }
     writeln!(
         text,
@@ -120,7 +124,7 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
 /// In a pod, where kube-proxy's mode can't be read: what is lost if it is IPVS.
 fn to_services(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result {
     text.push_str(&wrap(&services_headline(report), 0));
-    saved(report, text);
+    read_how(report, text);
     let troubled: Vec<u32> = report.assumed.in_trouble().collect();
     let rows = if all { report.rows.clone() } else { troubled.clone() };
     let rows = first(rows.into_iter(), most_shown(all), |row| {
@@ -167,7 +171,7 @@ fn to_services(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result
 /// A limit is known: what is cut, what will be.
 fn with_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result {
     text.push_str(&wrap(&headline(report), 0));
-    saved(report, text);
+    read_how(report, text);
     let rest = if all { Rest::default() } else { Rest::of(report) };
     let is_listed = |row: u32| is_news(report.row(row).1) || report.assumed.trouble(row).is_some();
     let rows = report.rows.iter().copied().filter(|&row| all || is_listed(row));
@@ -184,13 +188,22 @@ fn with_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Result
     Ok(())
 }
 
-/// Says of a saved snapshot that it is one, and when it was taken.
-fn saved(report: &Report<'_>, text: &mut String) {
+/// Says of a saved snapshot that it is one, and when it was taken; and what a watch saw.
+fn read_how(report: &Report<'_>, text: &mut String) {
     let from = report.repeat.from.trim_start().trim_start_matches("--from ");
     if !from.is_empty() {
         let taken_at = printable(&report.snapshot.taken_at);
         text.push_str(&wrap(&format!("As {from} has it, read at {taken_at}."), 0));
     }
+    let watches = report.rows.iter().filter_map(|&row| report.row(row).0.watch.as_deref());
+    let Some(longest) = watches.clone().map(|watch| watch.after).max() else { return };
+    let probed = watches.filter(|watch| watch.peer_probes > 0).count();
+    let saw = match probed {
+        0 => "no peer sent a probe".to_owned(),
+        1 => "1 peer sent probes".to_owned(),
+        n => format!("{} peers sent probes", words::count(n)),
+    };
+    let _ = writeln!(text, "Watched for {}: {saw}.", human(longest));
 }
 
 fn most_shown(all: bool) -> usize {

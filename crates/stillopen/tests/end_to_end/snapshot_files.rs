@@ -80,7 +80,10 @@ fn a_file_that_is_no_snapshot_is_an_error_that_names_it() {
     assert_ne!(newer, text);
     let dangling = text.replace("\"netns\":0", "\"netns\":7");
     assert_ne!(dangling, text);
+    let at_once = text.replace("\"idle_timeout_s\":900", "\"idle_timeout_s\":0");
+    assert_ne!(at_once, text);
     for (name, bytes, why) in [
+        ("at_once.json", at_once.as_bytes(), "the idle_timeout_s of limit \"user-900s\" is 0"),
         ("newer.json", newer.as_bytes(), "stillopen.snapshot/2"),
         ("truncated.json", &whole[..whole.len() / 2], "not a snapshot"),
         ("empty.json", &[][..], "not a snapshot"),

@@ -27,13 +27,23 @@ const fn output(name: &'static str, args: &'static [&'static str], status: i32) 
 }
 
 /// Reports of `check`: their first line is the answer, their last one holds a command.
-const REPORTS: [Output; 21] = [
+const REPORTS: [Output; 27] = [
     output("laptop", &["check", "--from", "laptop.json"], 0),
     output("laptop_all", &["check", "--from", "laptop.json", "--all"], 0),
     output("laptop_limit", &["check", "--from", "laptop.json", "--limit", "aws-nat-gateway"], 1),
     output("at_risk", &["check", "--from", "at_risk.json"], 1),
     output("at_risk_all", &["check", "--from", "at_risk.json", "--all"], 1),
     output("cut", &["check", "--from", "cut.json"], 1),
+    output("own_values", &["check", "--from", "own_values.json"], 1),
+    output("own_values_alone", &["check", "--from", "own_values.json", "--port", "41000"], 1),
+    output("watched", &["check", "--from", "watched.json"], 1),
+    output("watched_alone", &["check", "--from", "watched.json", "--port", "41000"], 1),
+    output("unknown_alone", &["check", "--from", "watched.json", "--port", "41001"], 0),
+    output(
+        "unknown_some",
+        &["check", "--from", "cut.json", "--peer", "198.51.100.7", "--peer", "10.96.0.1"],
+        0,
+    ),
     output("safe", &["check", "--from", "safe.json"], 0),
     output("safe_all", &["check", "--from", "safe.json", "--all"], 0),
     output("gaps", &["check", "--from", "gaps.json"], 1),
