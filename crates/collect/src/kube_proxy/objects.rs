@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::{KubeProxyError, Written, flags::Flags};
+use super::{
+    KubeProxyError, Written,
+    flags::{Flags, command_words},
+};
 
 const CONFIGURATION: &str = "KubeProxyConfiguration";
 /// Fields that people do not write. A program that wrote them wrote all in alphabetical order, `mode` too.
@@ -18,26 +21,21 @@ type Placed = (Written, String);
 
 /// A configuration with where it stands, and the others; where there is a file, flags do not count.
 pub(super) fn written(text: &str) -> Result<(Placed, Vec<Placed>), KubeProxyError> {
+    // A command line, a unit file or the output of ps.
+    let words = command_words(text);
     let documents = match yaml("the text", text) {
-        // A command line, a unit file or the output of ps.
-        Err(_) if has_flags(text) => Vec::new(),
-        Ok(documents) if documents.iter().all(Value::is_string) && has_flags(text) => Vec::new(),
+        Err(_) if !words.is_empty() => Vec::new(),
+        Ok(documents) if documents.iter().all(Value::is_string) && !words.is_empty() => Vec::new(),
         documents => documents?,
     };
     let mut seen = Seen::default();
-    if documents.is_empty() && has_flags(text) {
-        seen.flags(text.split_whitespace(), "the command line");
+    if documents.is_empty() {
+        seen.flags(words, "the command line");
     }
     for document in &documents {
         seen.object(document, 0)?;
     }
     seen.finish()
-}
-
-fn has_flags(text: &str) -> bool {
-    ["--proxy-mode", "--ipvs-", "--kube-proxy-arg", "kube-proxy --"]
-        .iter()
-        .any(|flag| text.contains(flag))
 }
 
 /// What has been found.

@@ -82,6 +82,11 @@ fn the_flags_of_k3s_and_of_pods() {
         Mode::Ipvs,
         600,
     );
+    reads("# ours\nKUBE_PROXY_ARGS=\"--proxy-mode=ipvs --v=2\"\n", Mode::Ipvs, 900);
+    reads("--proxy-mode=ipvs\n--ipvs-tcp-timeout=1h\n", Mode::Ipvs, 3600);
+    reads("root 811 0.0 0.1 ? Ssl 10:00 /usr/bin/kube-proxy --proxy-mode=ipvs", Mode::Ipvs, 900);
+    reads("sh -c 'kube-proxy --proxy-mode=ipvs --ipvs-tcp-timeout=350s' 2>&1 &", Mode::Ipvs, 350);
+    reads("hyperkube kube-proxy --proxy-mode=ipvs | tee log", Mode::Ipvs, 900);
     let pod = "kind: Pod\nmetadata: {name: kube-proxy-x, namespace: kube-system}\nspec:\n  containers:\n  - \
                command: [/bin/sh, -c, kube-proxy --proxy-mode=ipvs --ipvs-tcp-timeout=350s 2>&1]\n";
     assert_eq!(reads(pod, Mode::Ipvs, 350).place, "Pod kube-system/kube-proxy-x");
@@ -149,6 +154,22 @@ fn wherever_it_is_cut_off_it_is_no_other_configuration() {
         assert!(matches!(error, KubeProxyError::CutOff { .. }), "{error}");
     }
     assert!(!reads(by_hand, Mode::Iptables, DAY_S).settings.mode_is_set);
+}
+
+#[test]
+fn prose_that_mentions_flags_is_no_command_line() {
+    for text in [
+        "We run kube-proxy with --proxy-mode=ipvs since 2021.",
+        "Set --proxy-mode=ipvs to get IPVS.",
+        "--proxy-mode=ipvs is what the cluster has\n",
+        "# Notes\n\nkube-proxy --proxy-mode=ipvs forgets after 15 minutes: \n\n- see above\n",
+        "the kube-proxy -- as everybody knows -- is fine",
+    ] {
+        assert!(parse(text).is_err(), "{text}");
+    }
+    let with_a_command =
+        "We run on each node, with --proxy-mode=ipvs,\n\n    kube-proxy --proxy-mode=ipvs\n";
+    reads(with_a_command, Mode::Ipvs, 900);
 }
 
 #[test]

@@ -128,7 +128,8 @@ impl Gaps {
         let unseen = unowned > 0 && (others_hidden || !sees.every_pid);
         if unseen {
             let reason = if others_hidden {
-                format!("owners of {} of other users are not visible", sockets(unowned))
+                let sockets = sockets(unowned);
+                format!("owners of {sockets} are not visible: other users', or closed meanwhile")
             } else {
                 format!("owners of {} are not in this PID namespace", sockets(unowned))
             };
@@ -212,7 +213,7 @@ mod tests {
         assert_eq!(
             owners(2, &hidden, false, true),
             [
-                "owners of 2 sockets of other users are not visible; run as root",
+                "owners of 2 sockets are not visible: other users', or closed meanwhile; run as root",
                 "keepalive values of 2 sockets may not be read; run as root",
             ]
         );
