@@ -27,6 +27,7 @@ pub const SCENARIOS: &[Embedded] = scenarios![
     "half-close",
     "server-speaks-first",
     "client-speaks-first",
+    "keepalive-in-time",
     "keepalive-too-late",
     "keepalive-on-one-side",
     "timeout-changed-at-run-time",

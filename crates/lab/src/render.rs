@@ -8,7 +8,7 @@ use stillopen_collect::kube_proxy::go_duration;
 use stillopen_model::human;
 
 use crate::{
-    result::{AttemptResult, KernelResult, LostRequest, Outcome, RunResult},
+    result::{AttemptResult, KernelResult, LostRequest, Outcome, RealTimeResult, RunResult},
     scenario::{Incident, Scenario},
 };
 
@@ -319,15 +319,21 @@ fn closing(out: &mut String, asked: &RunResult, cured: Option<&RunResult>, again
     let wall = asked.wall_s.map(|wall| wall + cured_wall.unwrap_or(0.0));
     let took = wall.map_or_else(String::new, |wall| format!(" in {wall:.2}s"));
     let virtual_time = human(Duration::from_secs_f64(both));
-    let _ = match &asked.kernel {
-        None => writeln!(
+    let _ = match (&asked.kernel, &asked.real_time) {
+        (Some(kernel), _) => {
+            writeln!(out, "\n{virtual_time} of virtual time{took}. {}", of_kernel(kernel))
+        }
+        (None, Some(RealTimeResult { faster, tolerance_s })) => writeln!(
+            out,
+            "\n{virtual_time}{took}: {faster} times faster, multiplied back; what is seen may be {} late.\n\
+             This is this host's own Linux TCP at both ends, and the model's path between them.",
+            span(*tolerance_s)
+        ),
+        (None, None) => writeln!(
             out,
             "\n{virtual_time} of virtual time{took}, seed {}. This is the model.",
             asked.seed
         ),
-        Some(kernel) => {
-            writeln!(out, "\n{virtual_time} of virtual time{took}. {}", of_kernel(kernel))
-        }
     };
     // Where the path is given on the command line already, another ConfigMap would contradict it.
     let given = ["--kube-proxy-config", "--profile", "--idle-timeout"];

@@ -45,6 +45,8 @@ pub struct RunResult {
     pub wall_s: Option<f64>,
     /// What ran it, where that was a real kernel.
     pub kernel: Option<KernelResult>,
+    /// How it ran, where that was in real time.
+    pub real_time: Option<RealTimeResult>,
     /// Each attempt.
     pub per_attempt: Vec<AttemptResult>,
     /// One lost request, as each place saw it.
@@ -89,6 +91,15 @@ pub struct KernelResult {
     pub wall_s: [f64; 3],
     /// The commands that were run on its node meanwhile.
     pub on_node: Vec<OnNodeResult>,
+}
+
+/// A run in real time. Every time of its result is multiplied back.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RealTimeResult {
+    /// What every duration was divided by.
+    pub faster: u32,
+    /// How late a step, and what came of it, may be.
+    pub tolerance_s: f64,
 }
 
 /// A command of this program that was run on the node.

@@ -163,6 +163,7 @@ pub(crate) fn blank(scenario: &Scenario, path: &Path, options: &RunOptions) -> R
         virtual_s: 0.0,
         wall_s: None,
         kernel: None,
+        real_time: None,
         per_attempt: Vec::new(),
         lost_request: None,
         saw: Vec::new(),

@@ -1,7 +1,7 @@
 //! Scenario files: what happens, on which path, and what must come of it. TOML, one file a scenario.
 //!
-//! A file says nothing of the driver: the simulator runs it, and so can real endpoints. It holds either a
-//! `[[timeline]]` (steps of the two ends of a few connections) or an `[incident]` (a job and its agent).
+//! The simulator runs any file, and so can real endpoints; those that run in real time are told by how much faster. It
+//! holds either a `[[timeline]]` (steps of the two ends of a few connections) or an `[incident]` (a job and its agent).
 //! Read first: `scenarios/README.md`.
 
 use std::{fmt, time::Duration};
@@ -39,6 +39,9 @@ pub struct Scenario {
     /// How long to watch after the start; a timeline needs it.
     #[serde(default)]
     pub watch: Option<Span>,
+    /// How it is run in real time; without it, it is not.
+    #[serde(default)]
+    pub netns: Option<RealTime>,
     /// A job and its agent.
     #[serde(default)]
     pub incident: Option<Incident>,
@@ -143,6 +146,17 @@ pub enum Does {
         /// To what.
         idle_timeout: Span,
     },
+}
+
+/// How a timeline is run in real time, by the driver `netns`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RealTime {
+    /// What every duration is divided by.
+    pub faster: u32,
+    /// How long to watch there, where that is shorter.
+    #[serde(default)]
+    pub watch: Option<Span>,
 }
 
 /// What one end must see.
@@ -298,6 +312,9 @@ pub enum ScenarioError {
 /// More than any request or answer that is worth simulating segment by segment.
 const MOST_BYTES: usize = 10 << 20;
 
+/// Durations divided by more are too short for a kernel's own timers.
+const FASTEST: u32 = 1000;
+
 impl Scenario {
     /// Reads a scenario file.
     ///
@@ -325,6 +342,14 @@ impl Scenario {
         }
         if !(1..=1_000_000).contains(&self.path.hz) {
             return Err("path.hz is not 1 to 1000000".into());
+        }
+        if let Some(RealTime { faster, watch }) = self.netns {
+            if !(1..=FASTEST).contains(&faster) {
+                return Err(format!("netns.faster is not 1 to {FASTEST}"));
+            }
+            if watch > self.watch {
+                return Err("netns.watch is longer than watch".into());
+            }
         }
         match (&self.incident, self.timeline.is_empty(), self.watch) {
             (Some(_), ..) if !self.expect.is_empty() => {
@@ -475,6 +500,8 @@ mod tests {
             ("does = \"connect\"", "does = \"connect\"\ncolour = 1", "unknown field"),
             ("profile = \"ipvs\"", "", "one of profile and kube_proxy"),
             ("profile = \"ipvs\"", "profile = \"ipvs\"\nbackends = 0", "backends"),
+            ("[path]", "netns = { faster = 0 }\n[path]", "netns.faster is not 1"),
+            ("[path]", "netns = { faster = 2, watch = \"2h\" }\n[path]", "netns.watch is longer"),
         ] {
             let text = MINIMAL.replacen(from, to, 1);
             let error = Scenario::parse(&text).unwrap_err().to_string();

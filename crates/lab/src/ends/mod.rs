@@ -5,15 +5,19 @@
 
 mod socket;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::SocketAddr};
 
-use rustix::io::Errno;
+use rustix::{
+    fd::OwnedFd,
+    io::Errno,
+    net::{SocketFlags, acceptfrom_with},
+};
 use serde::{Deserialize, Serialize};
 use stillopen_model::KeepaliveValues;
 
 use self::socket::Seen;
 pub(crate) use self::socket::{Socket, listen_on, tcp};
-use crate::scenario::Who;
+use crate::{path::Addresses, scenario::Who};
 
 /// `TCP_KEEPIDLE` and `TCP_KEEPINTVL`, which are whole seconds, and `TCP_KEEPCNT`.
 pub(crate) type Keepalive = [u32; 3];
@@ -62,6 +66,20 @@ impl Ends {
 
     pub(crate) fn get(&self, connection: usize, end: End) -> Option<&Socket> {
         self.0.get(&(connection, end))
+    }
+
+    /// Accepts all that wait; the numbers of their connections.
+    pub(crate) fn accept(&mut self, listener: &OwnedFd) -> Vec<usize> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let mut accepted = Vec::new();
+        while let Ok((fd, peer)) = acceptfrom_with(listener, flags) {
+            let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+            if let Some(connection) = peer.and_then(|peer| Addresses::connection(peer.port())) {
+                self.insert(connection, End::Server, Socket::of(fd));
+                accepted.push(connection);
+            }
+        }
+        accepted
     }
 
     /// Sends; the name of the error that the program sees instead.

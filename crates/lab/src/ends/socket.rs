@@ -95,6 +95,16 @@ impl Socket {
         let _ = shutdown(&self.fd, Shutdown::Write);
     }
 
+    /// Whether its program has been told of an error.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.told
+    }
+
+    /// Whether some of what it sends has had no room yet.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.pending > 0
+    }
+
     /// All that there is to see now.
     pub(super) fn look(&mut self) -> Vec<Seen> {
         let (mut seen, mut buffer) = (Vec::new(), [0; 16 * 1024]);

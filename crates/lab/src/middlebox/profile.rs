@@ -73,6 +73,12 @@ impl Timeouts {
         self
     }
 
+    /// What `change` makes of each.
+    #[cfg(all(feature = "programs", target_os = "linux", not(stillopen_portable)))]
+    pub(crate) fn each(&self, change: impl FnMut(Duration) -> Duration) -> Self {
+        Self(self.map(change))
+    }
+
     pub(crate) fn map<T>(&self, each: impl FnMut(Duration) -> T) -> [T; STATES] {
         self.0.map(each)
     }

@@ -12,6 +12,7 @@ const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
+const RTM_GETROUTE: u16 = 26;
 /// `IFLA_ADDRESS`, `IFLA_IFNAME`, `IFLA_LINKINFO`, `IFLA_NET_NS_FD`
 const ADDRESS: u16 = 1;
 const NAME: u16 = 3;
@@ -33,12 +34,17 @@ const GATEWAY: u16 = 5;
 const UP: u32 = 1;
 /// `IFF_NOARP`
 const NO_ARP: u32 = 0x80;
+/// `IFLA_OPERSTATE`, and `IF_OPER_UP` (RFC 2863)
+const OPERATIONAL_STATE: u16 = 16;
+const OPERATES: u8 = 6;
 /// `IFA_F_NODAD`: an IPv6 address is usable at once.
 const NO_DAD: u8 = 2;
 /// `RT_TABLE_MAIN`, `RTPROT_STATIC`, `RTN_UNICAST`
 const MAIN: u8 = 254;
 const STATIC: u8 = 4;
 const UNICAST: u8 = 1;
+/// `RTN_LOCAL`
+const LOCAL: u8 = 2;
 
 /// What the kernel refused.
 #[derive(Debug, thiserror::Error)]
@@ -139,11 +145,23 @@ impl Links {
 
     /// A device's number.
     pub(crate) fn index(&self, name: &str) -> Result<u32, LinkError> {
-        let body = Body::with(&[0; 16]).text(NAME, name);
-        let answers = self.0.ask(RTM_GETLINK, 0, &body).map_err(failed("find device", name))?;
-        let index = answers.first().and_then(|link| link.get(4..)?.first_chunk());
+        let link = self.link(name)?;
+        let index = link.get(4..).and_then(<[u8]>::first_chunk);
         let index = index.map(|index| u32::from_ne_bytes(*index));
         index.ok_or(io::ErrorKind::InvalidData).map_err(failed("find device", name))
+    }
+
+    /// Whether a device sends and receives: it is up, so is its other end, and its queue has begun.
+    pub(crate) fn operates(&self, name: &str) -> Result<bool, LinkError> {
+        Ok(attribute(&self.link(name)?, 16, OPERATIONAL_STATE) == Some(&[OPERATES]))
+    }
+
+    /// What the kernel says of a device: `struct ifinfomsg` and its attributes.
+    fn link(&self, name: &str) -> Result<Vec<u8>, LinkError> {
+        let body = Body::with(&[0; 16]).text(NAME, name);
+        let answers = self.0.ask(RTM_GETLINK, 0, &body).map_err(failed("find device", name))?;
+        let link = answers.into_iter().next().ok_or(io::ErrorKind::InvalidData);
+        link.map_err(failed("find device", name))
     }
 
     /// Gives a device an address.
@@ -182,6 +200,22 @@ impl Links {
         self.ask(RTM_NEWROUTE, CREATE, &body, "add a route by", device)
     }
 
+    /// Whether the namespace takes what is for this address. Of IPv6 it does not at once: the kernel adds the
+    /// route to an address of its own from a queue.
+    pub(crate) fn takes(&self, address: IpAddr) -> Result<bool, LinkError> {
+        let (family, bytes) = parts(address);
+        let prefix = u8::try_from(bytes.len() * 8).unwrap_or(u8::MAX);
+        let header = [family, prefix, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let body = Body::with(&header).attribute(DESTINATION, &bytes);
+        match self.0.ask(RTM_GETROUTE, 0, &body) {
+            // struct rtmsg: the type is the eighth byte.
+            Ok(routes) => Ok(routes.iter().any(|route| route.get(7) == Some(&LOCAL))),
+            Err(error) if error.kind() == io::ErrorKind::NetworkUnreachable => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::HostUnreachable => Ok(false),
+            Err(error) => Err(failed("find the route to", &address.to_string())(error)),
+        }
+    }
+
     fn ask(
         &self,
         kind: u16,
@@ -197,6 +231,20 @@ impl Links {
 fn failed<E: Into<io::Error>>(what: &'static str, with: &str) -> impl FnOnce(E) -> LinkError {
     let with = with.to_owned();
     move |source| LinkError { what, with, source: source.into() }
+}
+
+/// An attribute of a message whose own header is so long.
+fn attribute(message: &[u8], header: usize, kind: u16) -> Option<&[u8]> {
+    let mut rest = message.get(header..)?;
+    loop {
+        let number = |at: usize| Some(u16::from_ne_bytes(*rest.get(at..)?.first_chunk()?));
+        let (length, found) = (usize::from(number(0)?), number(2)?);
+        let value = rest.get(4..length)?;
+        if found == kind {
+            return Some(value);
+        }
+        rest = rest.get(length.next_multiple_of(4)..)?;
+    }
 }
 
 /// `AF_INET` or `AF_INET6`, and the bytes.
@@ -218,5 +266,22 @@ fn masked(address: IpAddr, prefix: u8) -> IpAddr {
             let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
             IpAddr::V6((u128::from(v6) & mask).into())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_of_a_message_and_none_of_one_cut_short() {
+        let body =
+            Body::with(&[7; 16]).text(NAME, "eth0").attribute(OPERATIONAL_STATE, &[OPERATES]);
+        assert_eq!(attribute(&body.0, 16, OPERATIONAL_STATE), Some(&[OPERATES][..]));
+        assert_eq!(attribute(&body.0, 16, ADDRESS), None);
+        for length in 0..body.0.len() - 3 {
+            assert_eq!(attribute(&body.0[..length], 16, OPERATIONAL_STATE), None, "{length}");
+        }
+        assert_eq!(attribute(&[0; 32], 16, OPERATIONAL_STATE), None);
     }
 }

@@ -9,20 +9,22 @@ use std::{
     collections::VecDeque,
     fs::File,
     io,
-    os::fd::OwnedFd,
+    net::SocketAddr,
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     time::{Duration, Instant, SystemTime},
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{
+    noted::{Noted, Notes},
     port::{self, Port},
     record::{Record, Way},
     sockets::Sockets,
 };
 use crate::{
     exec::Tally,
-    middlebox::{Carried, Fate, Middlebox, Output, Side, TcpState, View, flag},
+    middlebox::{Carried, Fate, Middlebox, Output, Side, TcpState, Timeouts, View, flag},
     random::Random,
 };
 
@@ -30,7 +32,7 @@ use crate::{
 const TURN: usize = 64;
 
 /// What the path does besides forgetting.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Weather {
     /// How long a packet is under way, each way.
     pub(super) delay: Duration,
@@ -53,6 +55,10 @@ pub(super) struct Forwarder {
     began: Instant,
     tally: Tally,
     record: Option<Record>,
+    /// What is noted of each connection, where somebody asked for it.
+    notes: Option<Notes>,
+    /// Room for one frame.
+    frame: Vec<u8>,
 }
 
 /// What came of it.
@@ -84,57 +90,89 @@ impl Forwarder {
             began: Instant::now(),
             tally: Tally::default(),
             record,
+            notes: None,
+            frame: vec![0; port::MOST],
         })
+    }
+
+    /// Begins to note what becomes of the connections to `vip`.
+    pub(super) fn note(&mut self, vip: SocketAddr) {
+        self.notes = Some(Notes::new(vip));
+    }
+
+    /// What has been noted since the last time.
+    pub(super) fn noted(&mut self) -> Vec<Noted> {
+        self.notes.as_mut().map(Notes::take).unwrap_or_default()
+    }
+
+    /// Changes the path's timeouts; an idle connection keeps the timer that it has.
+    pub(super) fn set_timeouts(&mut self, timeouts: &Timeouts) {
+        self.middlebox.set_timeouts(timeouts);
     }
 
     /// Forwards until `stop` can be read from; says what came of it.
     pub(super) fn run(mut self, stop: &OwnedFd) -> io::Result<Forwarded> {
-        let mut frame = vec![0; port::MOST];
-        loop {
-            let now = self.began.elapsed();
-            self.middlebox.handle_timeout(now);
-            self.take_output(now);
-            self.deliver(now);
-            let deadlines = self.under_way.iter().filter_map(|queue| Some(queue.front()?.0));
-            let deadline = deadlines.chain(self.middlebox.poll_timeout()).min();
-            let wait = deadline.map(|deadline| deadline.saturating_sub(now));
-            // Waits that are too long for the kernel's type are for ever.
-            let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
-            let [client, server] = &self.ports;
-            let ready = PollFlags::IN;
-            let mut fds = [client, server].map(|port| PollFd::new(port, ready)).to_vec();
-            fds.push(PollFd::new(stop, ready));
-            match poll(&mut fds, wait.as_ref()) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-            let [client, server, stopped] =
-                [0, 1, 2].map(|number: usize| !fds[number].revents().is_empty());
-            drop(fds);
-            let mut more = [client, server];
-            while more != [false, false] {
-                for side in [Side::Client, Side::Server] {
-                    more[side as usize] = more[side as usize] && self.turn(side, &mut frame);
-                }
-                self.deliver(self.began.elapsed());
-            }
-            if stopped {
-                let took = self.began.elapsed();
-                return Ok(Forwarded { tally: self.tally, took, record: self.record });
-            }
+        while !self.turn(&[stop.as_fd()], None)?.contains(&true) {}
+        let took = self.now();
+        Ok(Forwarded { tally: self.tally, took, record: self.record })
+    }
+
+    /// Since it began.
+    pub(super) fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Waits until there is something to forward, one of `others` can be read from, or it is `until`; forwards.
+    /// Says which of `others` can be.
+    pub(super) fn turn(
+        &mut self,
+        others: &[BorrowedFd<'_>],
+        until: Option<Duration>,
+    ) -> io::Result<Vec<bool>> {
+        let now = self.now();
+        self.middlebox.handle_timeout(now);
+        self.take_output(now);
+        self.deliver(now);
+        let deadlines = self.under_way.iter().filter_map(|queue| Some(queue.front()?.0));
+        let deadline = deadlines.chain(self.middlebox.poll_timeout()).chain(until).min();
+        let wait = deadline.map(|deadline| deadline.saturating_sub(now));
+        // Waits that are too long for the kernel's type are for ever.
+        let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
+        let ready = PollFlags::IN;
+        let mut fds = self.ports.each_ref().map(|port| PollFd::new(port, ready)).to_vec();
+        fds.extend(others.iter().map(|&other| PollFd::from_borrowed_fd(other, ready)));
+        match poll(&mut fds, wait.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
+        let mut more: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        drop(fds);
+        let others = more.split_off(self.ports.len());
+        while more.contains(&true) {
+            for side in [Side::Client, Side::Server] {
+                more[side as usize] = more[side as usize] && self.take_turn(side);
+            }
+            self.deliver(self.now());
+        }
+        Ok(others)
     }
 
     /// Takes some packets of one side; returns whether there may be more.
-    fn turn(&mut self, from: Side, frame: &mut [u8]) -> bool {
-        let now = self.began.elapsed();
+    fn take_turn(&mut self, from: Side) -> bool {
+        let now = self.now();
+        let mut frame = std::mem::take(&mut self.frame);
+        let mut more = true;
         for _ in 0..TURN {
-            let Some(length) = self.ports[from as usize].receive(frame) else { return false };
+            let Some(length) = self.ports[from as usize].receive(&mut frame) else {
+                more = false;
+                break;
+            };
             if let Some(frame) = frame.get_mut(..length) {
                 self.packet(now, from, frame);
             }
         }
-        true
+        self.frame = frame;
+        more
     }
 
     fn packet(&mut self, now: Duration, from: Side, frame: &mut [u8]) {
@@ -156,8 +194,13 @@ impl Forwarder {
             Carried::Tcp(segment) => Some(segment),
             _ => None,
         };
+        let notes = self.notes.as_ref();
+        let before = notes.and_then(|notes| notes.before(&self.middlebox, now, from, &view));
         let fate = self.middlebox.handle_view(now, from, packet, &view);
         self.take_output(now);
+        if let (Some(notes), Some(before), Some(segment)) = (&mut self.notes, before, &segment) {
+            notes.crossed(before, segment, &fate);
+        }
         let delivered = matches!(fate, Fate::Forward { known: true });
         if let Some(segment) = segment {
             let (source, destination) = (view.from(&segment).into(), view.to(&segment).into());
@@ -185,6 +228,9 @@ impl Forwarder {
     /// Does what the middlebox says on its own.
     fn take_output(&mut self, now: Duration) {
         while let Some(output) = self.middlebox.poll_output() {
+            if let Some(notes) = &mut self.notes {
+                notes.output(&output);
+            }
             match output {
                 Output::Packet { to, packet } => self.own(now, to, &packet),
                 Output::Forgot { flow, last, at, state, .. } if is_open(state) => {

@@ -42,6 +42,8 @@ pub(super) enum Tag {
     Started,
     /// A program could not be executed: which, errno.
     NotExecuted,
+    /// A socket was made; with it.
+    Socket,
     /// A program ended: which, its wait status.
     Ended,
 }
@@ -51,6 +53,8 @@ pub(super) mod ask {
     pub(in super::super) const MAKE: u8 = b'm';
     pub(in super::super) const SERVER: u8 = b's';
     pub(in super::super) const CLIENT: u8 = b'c';
+    pub(in super::super) const SERVER_SOCKET: u8 = b'S';
+    pub(in super::super) const CLIENT_SOCKET: u8 = b'C';
 }
 
 /// A step that can fail.
@@ -140,7 +144,7 @@ fn exec(file: &CStr, argv: &[*const c_char], envp: &[*const c_char]) -> Errno {
 pub(super) struct Plan {
     pub(super) control: OwnedFd,
     pub(super) family: AddressFamily,
-    pub(super) client: Program,
+    pub(super) client: Option<Program>,
     pub(super) server: Option<Program>,
     /// Where the server's output goes.
     pub(super) output: OwnedFd,
@@ -214,6 +218,8 @@ fn run(plan: &mut Plan) -> ! {
             match asked(plan) {
                 Some(ask::SERVER) => start(plan, SERVER, &namespaces),
                 Some(ask::CLIENT) => start(plan, CLIENT, &namespaces),
+                Some(ask::SERVER_SOCKET) => hand_out(plan, SERVER, &namespaces),
+                Some(ask::CLIENT_SOCKET) => hand_out(plan, CLIENT, &namespaces),
                 _ => exit(),
             }
         }
@@ -249,6 +255,7 @@ fn say(plan: &Plan, tag: Tag, first: i32, second: i32, fds: &[BorrowedFd<'_>]) {
 /// The two ends' namespaces, and what each running program is.
 struct Namespaces {
     client: OwnedFd,
+    server: OwnedFd,
     programs: [std::cell::Cell<Option<Pid>>; 2],
 }
 
@@ -284,7 +291,7 @@ fn make(family: AddressFamily) -> Result<([OwnedFd; MADE], Namespaces), Failure>
     let (client_again, client_sockets) = (own()?, sock_diag()?);
     unshare()?;
     let (server_netlink, server) = (netlink()?, own()?);
-    let server_sockets = sock_diag()?;
+    let (server_again, server_sockets) = (own()?, sock_diag()?);
     let listener = socket_with(family, SocketType::STREAM, flags, None)
         .map_err(|errno| (Step::Socket, errno))?;
     // Nothing that is mounted here is seen elsewhere.
@@ -301,11 +308,26 @@ fn make(family: AddressFamily) -> Result<([OwnedFd; MADE], Namespaces), Failure>
         client_again,
         client_sockets,
         server_netlink,
-        server,
+        server_again,
         server_sockets,
         listener,
     ];
-    Ok((made, Namespaces { client, programs: Default::default() }))
+    Ok((made, Namespaces { client, server, programs: Default::default() }))
+}
+
+/// Makes a TCP socket in one end's namespace and hands it out.
+fn hand_out(plan: &Plan, which: i32, namespaces: &Namespaces) {
+    let enter = |namespace: &OwnedFd| {
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = enter(if which == CLIENT { &namespaces.client } else { &namespaces.server })
+        .and_then(|()| socket_with(plan.family, SocketType::STREAM, flags, None));
+    // This process stays in the server's.
+    match enter(&namespaces.server).and(socket) {
+        Ok(socket) => say(plan, Tag::Socket, which, 0, &[socket.as_fd()]),
+        Err(errno) => fail(plan, Step::Socket, errno),
+    }
 }
 
 /// Tells of children that end.
@@ -368,7 +390,7 @@ fn become_program(plan: &mut Plan, which: i32, namespaces: &Namespaces) -> ! {
         libc::sigprocmask(libc::SIG_SETMASK, &raw const plan.mask, ptr::null_mut());
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
     }
-    let program = if which == CLIENT { Some(&mut plan.client) } else { plan.server.as_mut() };
+    let program = if which == CLIENT { plan.client.as_mut() } else { plan.server.as_mut() };
     let errno = match (prepared, program) {
         (Ok(()), Some(program)) => program.execute(),
         (Err(errno), _) => errno,

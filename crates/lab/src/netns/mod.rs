@@ -18,13 +18,16 @@
 //! # Ok::<(), netns::NetnsError>(())
 //! ```
 //!
-//! Read first: `namespaces.rs`, what is made; `init.rs`, the process that makes it; then `forward.rs`.
+//! Read first: `namespaces.rs`, what is made; `init.rs`, the process that makes it; then `forward.rs`; for scenarios
+//! `timeline/mod.rs`.
+#![allow(clippy::disallowed_methods, reason = "devices start in real time")]
 #![allow(unsafe_code, reason = "clone, packet sockets and signals; each with its reason")]
 
 mod error;
 mod forward;
 mod init;
 mod namespaces;
+mod noted;
 mod port;
 mod queue;
 mod record;
@@ -32,14 +35,15 @@ mod server;
 mod signals;
 mod sockets;
 mod supervise;
+mod timeline;
 
 use std::{
     fs::File,
-    net::{SocketAddr, TcpListener},
+    net::{IpAddr, SocketAddr, TcpListener},
     os::fd::{AsFd as _, OwnedFd},
     path::{Path as FilePath, PathBuf},
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::{
@@ -48,7 +52,6 @@ use rustix::{
     net::{bind, listen},
 };
 
-pub use self::error::NetnsError;
 use self::{
     error::NetnsError as Error,
     forward::{Forwarded, Forwarder, Weather},
@@ -57,6 +60,10 @@ use self::{
     record::Record,
     signals::Signals,
     supervise::Supervisor,
+};
+pub use self::{
+    error::NetnsError,
+    timeline::{Refused, TimelineError, run_scenario, tolerance},
 };
 use crate::{
     exec::{self, Request, SCHEMA, Summary, server::Builtin},
@@ -73,6 +80,11 @@ const HZ: u32 = 250;
 const CAPACITY: u32 = 65_536;
 /// Enough for every client that connects at once.
 const BACKLOG: i32 = 1024;
+
+/// A device has so long to start; it takes a few milliseconds.
+const STARTS_WITHIN: Duration = Duration::from_secs(10);
+/// A device that has started is looked for this often.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// What a caller may want besides the request.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -183,22 +195,26 @@ fn connect(wires: Wires, path: &Path, one_segment_each: bool) -> Result<[Port; 2
     let near = |name, last| VethEnd { name, mac: [2, 0, 0, 0, 0, last] };
     middle.veth(near("client", 2), far, client.1.as_fd())?;
     middle.veth(near("server", 3), far, server.1.as_fd())?;
-    let own = path.client(0);
-    for (netlink, address, others) in
-        [(client.0, own, [path.vip, path.backends[0]]), (server.0, path.backends[0], [own, own])]
-    {
+    let addresses = |ends: &[SocketAddr]| ends.iter().map(SocketAddr::ip).collect::<Vec<_>>();
+    let (own, backends) = (addresses(&[path.client(0)]), addresses(&path.backends));
+    let mut services = backends.clone();
+    services.extend((!backends.contains(&path.vip.ip())).then_some(path.vip.ip()));
+    let prefix = path.addresses().host_prefix();
+    let mut ends = Vec::new();
+    for (netlink, addresses, others) in [(client.0, &own, &services), (server.0, &backends, &own)] {
         let links = Links::of(netlink);
         links.up("lo")?;
         if one_segment_each {
             links.one_segment_each(DEVICE)?;
         }
-        links.address(DEVICE, address.ip(), path.addresses().host_prefix())?;
-        links.up_without_neighbours(DEVICE)?;
-        let mut others: Vec<_> = others.iter().map(SocketAddr::ip).collect();
-        others.dedup();
-        for other in others {
-            links.route(other, path.addresses().host_prefix(), None, DEVICE)?;
+        for &address in addresses {
+            links.address(DEVICE, address, prefix)?;
         }
+        links.up_without_neighbours(DEVICE)?;
+        for &other in others {
+            links.route(other, prefix, None, DEVICE)?;
+        }
+        ends.push((links, addresses));
     }
     let mut bound = Vec::new();
     for (name, socket) in [("client", to_client), ("server", to_server)] {
@@ -206,7 +222,31 @@ fn connect(wires: Wires, path: &Path, one_segment_each: bool) -> Result<[Port; 2
         bound.push(Port::bind(socket, index).map_err(Error::system("bind a packet socket"))?);
         middle.up(name)?;
     }
+    for (links, addresses) in ends {
+        started(&links, addresses)?;
+    }
     <[Port; 2]>::try_from(bound).map_err(|_| Error::Gone)
+}
+
+/// Waits until an end's device sends and its addresses are taken. A veth device that is up does neither yet: its
+/// queue and an IPv6 address' route begin a moment later, and a first SYN that is lost comes again after 1 s.
+fn started(links: &Links, addresses: &[IpAddr]) -> Result<(), NetnsError> {
+    let began = Instant::now();
+    let has_started = || -> Result<bool, NetnsError> {
+        let mut all = links.operates(DEVICE)?;
+        for &address in addresses {
+            all = all && links.takes(address)?;
+        }
+        Ok(all)
+    };
+    while !has_started()? {
+        if began.elapsed() > STARTS_WITHIN {
+            let cause = std::io::ErrorKind::TimedOut.into();
+            return Err(Error::System { operation: "start a veth device", cause });
+        }
+        thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 /// Starts the built-in server.

@@ -27,6 +27,7 @@ use rustix::{
 use super::{
     error::NetnsError,
     init::{self, CLIENT, MADE, Plan, Program, SERVER, Step, Tag, ask},
+    signals::Signals,
     sockets::Sockets,
 };
 use crate::{
@@ -76,6 +77,7 @@ pub(super) enum Event {
     /// With a handle of it.
     Started(Which, OwnedFd),
     NotExecuted(Which, Errno),
+    Socket(OwnedFd),
     Ended(Which, Status),
 }
 
@@ -100,22 +102,35 @@ impl Namespaces {
         output: OwnedFd,
         mask: libc::sigset_t,
     ) -> Result<(Self, Made), NetnsError> {
-        let flags = SocketFlags::CLOEXEC;
-        let (control, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-            .map_err(NetnsError::system("make a socket pair"))?;
-        let nothing = fs::File::open("/dev/null")
-            .map_err(|cause| NetnsError::System { operation: "open /dev/null", cause })?;
         let server = match &request.server {
             exec::Server::Command(command) => Some(shell(command, port)?),
             exec::Server::AnswerAfter(_) => None,
         };
+        let client = client(request, way_in)?;
+        Self::with([Some(client), server], request.ipv6, output, mask)
+    }
+
+    /// Makes them without programs: sockets are asked for.
+    pub(super) fn without_programs(ipv6: bool) -> Result<(Self, Made), NetnsError> {
+        Self::with([None, None], ipv6, nothing()?, Signals::untouched().before())
+    }
+
+    fn with(
+        [client, server]: [Option<Program>; 2],
+        ipv6: bool,
+        output: OwnedFd,
+        mask: libc::sigset_t,
+    ) -> Result<(Self, Made), NetnsError> {
+        let flags = SocketFlags::CLOEXEC;
+        let (control, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+            .map_err(NetnsError::system("make a socket pair"))?;
         let mut plan = Plan {
             control: theirs,
-            family: if request.ipv6 { AddressFamily::INET6 } else { AddressFamily::INET },
-            client: client(request, way_in)?,
+            family: if ipv6 { AddressFamily::INET6 } else { AddressFamily::INET },
+            client,
             server,
             output,
-            nothing: nothing.into(),
+            nothing: nothing()?,
             mask,
         };
         let pid = all_signals_blocked(|| init::clone(&mut plan))
@@ -137,6 +152,18 @@ impl Namespaces {
             Which::Server => ask::SERVER,
             Which::Client => ask::CLIENT,
         })
+    }
+
+    /// A new TCP socket in that end's namespace; it does not block.
+    pub(super) fn socket(&self, of: Which) -> Result<OwnedFd, NetnsError> {
+        self.ask(match of {
+            Which::Server => ask::SERVER_SOCKET,
+            Which::Client => ask::CLIENT_SOCKET,
+        })?;
+        match self.next()? {
+            Event::Socket(socket) => Ok(socket),
+            _ => Err(NetnsError::Gone),
+        }
     }
 
     fn ask(&self, what: u8) -> Result<(), NetnsError> {
@@ -180,6 +207,7 @@ impl Namespaces {
                 Event::Started(which, fds.pop().ok_or(NetnsError::Gone)?)
             }
             tag if tag == Tag::NotExecuted as i32 => Event::NotExecuted(which, errno()),
+            tag if tag == Tag::Socket as i32 => Event::Socket(fds.pop().ok_or(NetnsError::Gone)?),
             tag if tag == Tag::Ended as i32 => Event::Ended(which, status(second)),
             _ => {
                 let step = Step::ALL.into_iter().find(|step| *step as i32 == first);
@@ -260,6 +288,11 @@ fn status(raw: i32) -> Status {
     } else {
         Status::Exit(byte(libc::WEXITSTATUS(raw)))
     }
+}
+
+fn nothing() -> Result<OwnedFd, NetnsError> {
+    let file = fs::File::open("/dev/null");
+    Ok(file.map_err(|cause| NetnsError::System { operation: "open /dev/null", cause })?.into())
 }
 
 fn client(request: &Request, way_in: std::net::SocketAddr) -> Result<Program, NetnsError> {

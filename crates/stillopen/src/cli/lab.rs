@@ -31,7 +31,7 @@ pub struct LabArgs {
 /// The commands of the laboratory.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
-    /// Run a scenario on virtual time: the failure, and its cure.
+    /// Run a scenario, on virtual time or on a real kernel: the failure, and its cure.
     Run(RunArgs),
     /// Run your own client behind a path that forgets, and end as it does.
     #[cfg(all(target_os = "linux", not(stillopen_portable)))]
@@ -60,7 +60,7 @@ pub struct RunArgs {
     /// A scenario (stillopen lab list), or the path of a scenario file.
     #[arg(default_value = stillopen_lab::embedded::DEFAULT)]
     pub scenario: String,
-    /// What runs it: the model, or a real Linux kernel in a virtual machine on warped time.
+    /// What runs it: the model, this host's TCP in real time, or a real kernel in a virtual machine on warped time.
     #[arg(long, value_enum, default_value_t = Driver::Sim)]
     pub driver: Driver,
     /// For --driver vm: the folder of another kernel, with boot/vmlinuz-VERSION and lib/modules/VERSION.
@@ -133,6 +133,9 @@ impl OnNodeArg {
 pub enum Driver {
     /// The model: any system, some milliseconds.
     Sim,
+    /// This host's own TCP at both ends, in network namespaces without root, in real time: scenarios with a
+    /// table [netns], which says how many times faster.
+    Netns,
     /// The kernel's own IPVS and conntrack, under QEMU (Linux on x86-64; see `stillopen lab vm`).
     Vm,
 }
@@ -294,6 +297,7 @@ Examples:
   stillopen lab run --keepalive 60/30/3         its cure alone
   stillopen lab run --kube-proxy-config kube-proxy.yaml    your own timeouts
   stillopen lab run half-close --json
+  stillopen lab run half-close --driver netns   on this host's TCP, in 10 s
   stillopen lab run half-close --driver vm      on a real kernel
   stillopen lab run --driver vm --on-node '14m check'    what check says then
   stillopen lab run my-scenario.toml

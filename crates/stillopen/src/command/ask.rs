@@ -32,7 +32,7 @@ const SCHEMA: &str = "stillopen.ask/1";
 const WARNING: &str = "Warning: on a path that has forgotten a connection, a probe may draw a reset, which \
                        ends it. Its program gets an error then.";
 
-/// `docs/rescue.md` says why.
+/// What `docs/verdicts.md` says at more length.
 const COUNTED: &str = "The segments of these probes stay counted, and check can't tell them from the peer's: it \
                        may call a connection unknown that it would have called cut.";
 

@@ -263,7 +263,7 @@ fn print_catalogue(wanted: &str, json: bool) -> Result<()> {
         Column { head: "ID", shrink: Shrink::Never, right: false },
         Column { head: "FORGETS AFTER", shrink: Shrink::Never, right: true },
         Column { head: "REFRESHED BY", shrink: Shrink::Never, right: false },
-        Column { head: "COMPONENT", shrink: Shrink::EndTo(16), right: false },
+        Column { head: "COMPONENT", shrink: Shrink::To(16), right: false },
     ];
     let cells: Vec<Vec<String>> = rows.iter().map(|row| cells(row)).collect();
     let mut stdout = io::stdout().lock();

@@ -210,3 +210,27 @@ fn a_client_that_speaks_first_is_told_by_some_and_not_by_others() {
         assert_eq!(healed.summary["requests_lost"], 0, "{family:?} {healed:?}");
     }
 }
+
+/// Devices and addresses that were up were not yet in use: what was sent first was lost, and sent again after 1 s.
+#[test]
+fn a_first_connection_needs_no_second_syn() {
+    let user = User::new();
+    let client = user.file(
+        "first.py",
+        "import os, socket, struct\n\
+         host, port = os.environ['STILLOPEN_SERVER'].rsplit(':', 1)\n\
+         connection = socket.create_connection((host.strip('[]'), int(port)))\n\
+         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)\n\
+         print('retransmitted', *struct.unpack_from('I', info, 100))  # tcpi_total_retrans\n",
+    );
+    let runs = (0..8).flat_map(|number| {
+        FAMILIES.map(|family| {
+            let name = format!("first-{number}-{}", family.len());
+            user.start(&name, &[family, &["--", PYTHON, &client]].concat())
+        })
+    });
+    for run in runs.collect::<Vec<_>>() {
+        let ran = run.ran();
+        assert_eq!((ran.status, ran.stdout.as_str()), (0, "retransmitted 0\n"), "{ran:?}");
+    }
+}

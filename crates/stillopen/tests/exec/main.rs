@@ -1,5 +1,5 @@
 //! `stillopen lab exec` as an ordinary user: clients behind a path that forgets, in real time, on IPv4 and IPv6;
-//! and what cannot run.
+//! `lab run --driver netns`, scenarios on the same; and what cannot run.
 //!
 //! Read first: `user.rs`. As root, everything is run as another user. Needs setpriv and unshare, Debian's own
 //! python3 (one that every user may run), curl, Node.js, and httpx from the package index; what is missing fails.
@@ -10,5 +10,6 @@ mod programs;
 mod record;
 mod refusals;
 mod rescue;
+mod scenarios;
 mod shortage;
 mod user;

@@ -13,7 +13,7 @@ fn what_no_guest_can_run_is_status_2_and_named() {
         (&["run", "--driver", "vm", "--kernel", empty][..], "boot/vmlinuz-VERSION"),
         (&["run", "--driver", "vm", "--kernel", "/nonexistent"], "/nonexistent"),
         (&["run", "--driver", "vm", "--hz", "100"], "--hz"),
-        (&["run", "--driver", "netns"], "netns"),
+        (&["run", "--driver", "docker"], "netns"),
         (&["run", "--kernel", empty], "--driver vm"),
         (&["run", "--on-node", "14m check"], "--driver vm"),
         (&["run", "--driver", "vm", "--on-node", "14m"], "no command"),

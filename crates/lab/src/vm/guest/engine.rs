@@ -1,14 +1,13 @@
 //! Makes the lanes' networks, then does their steps at their times on real sockets: one thread, one poll, no
 //! busy wait, so that idle time costs nothing.
 
-use std::{fs, net::SocketAddr, time::Duration};
+use std::{fs, time::Duration};
 
 use rustix::{
     buffer::spare_capacity,
     event::{Timespec, epoll},
     fd::{AsFd, OwnedFd},
     io::Errno,
-    net::{SocketFlags, acceptfrom_with},
 };
 
 use super::{
@@ -354,14 +353,11 @@ impl Engine<'_> {
     }
 
     fn accept(&mut self, lane: usize, number: usize) -> Done<()> {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let running = &mut self.lanes[lane];
-        while let Ok((fd, Some(peer))) = acceptfrom_with(&running.listeners[number], flags) {
-            let port = SocketAddr::try_from(peer).map_err(failed("name", "a client"))?.port();
-            let Some(connection) = Addresses::connection(port) else { continue };
-            let socket = Socket::of(fd);
-            watch(&self.epoll, &socket, Token::Socket { lane, connection, end: End::Server })?;
-            running.ends.insert(connection, End::Server, socket);
+        for connection in running.ends.accept(&running.listeners[number]) {
+            if let Some(socket) = running.ends.get(connection, End::Server) {
+                watch(&self.epoll, socket, Token::Socket { lane, connection, end: End::Server })?;
+            }
         }
         Ok(())
     }

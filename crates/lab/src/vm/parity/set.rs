@@ -175,6 +175,7 @@ fn scenario(group: &Group, mut steps: Vec<Step>) -> Scenario {
         server: EndSettings::default(),
         timeline: steps,
         watch: Some(Span(WATCH)),
+        netns: None,
         incident: None,
         expect: Vec::new(),
         totals: Totals::default(),

@@ -435,8 +435,8 @@ fn values_from(assessment: &Assessment) -> String {
 pub(super) fn clients() -> String {
     let columns = [
         Column { head: "NAME", shrink: Shrink::Never, right: false },
-        Column { head: "WHAT", shrink: Shrink::EndTo(20), right: false },
-        Column { head: "TESTED WITH", shrink: Shrink::EndTo(20), right: false },
+        Column { head: "WHAT", shrink: Shrink::To(20), right: false },
+        Column { head: "TESTED WITH", shrink: Shrink::To(20), right: false },
     ];
     let rows: Vec<Vec<String>> = clients::all()
         .iter()

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum as _;
 use serde::Serialize;
 use stillopen_lab::{
     embedded, render,
@@ -111,7 +112,8 @@ fn again(args: &RunArgs) -> String {
     add("--idle-timeout", args.idle_timeout.map(limit_time));
     add("--seed", args.seed.map(|seed| seed.to_string()));
     add("--hz", args.hz.map(|hz| hz.to_string()));
-    add("--driver", (args.driver == Driver::Vm).then(|| "vm".to_owned()));
+    let driver = args.driver.to_possible_value().filter(|_| args.driver != Driver::Sim);
+    add("--driver", driver.map(|driver| driver.get_name().to_owned()));
     for OnNodeArg { at, words } in &args.on_node {
         add("--on-node", Some(format!("{} {}", limit_time(*at), words.join(" "))));
     }
@@ -153,19 +155,29 @@ fn driven(
     options: &RunOptions,
     cure: Option<KeepaliveValues>,
 ) -> Result<(Run, Option<Run>)> {
-    match args.driver {
-        Driver::Sim if args.kernel.is_some() => bail!("--kernel is of --driver vm"),
-        Driver::Sim if !args.on_node.is_empty() => {
-            bail!("--on-node is of --driver vm: the model has no node that a program could run on")
+    let run_one: fn(&Scenario, &RunOptions) -> Result<Run> = match args.driver {
+        Driver::Vm => return on_kernel(args, scenario, options, cure),
+        _ if args.kernel.is_some() => bail!("--kernel is of --driver vm"),
+        _ if !args.on_node.is_empty() => {
+            bail!("--on-node is of --driver vm: there alone is a node that a program could run on")
         }
-        Driver::Sim => {
-            let cured = cure.map(|values| {
-                timed(scenario, &RunOptions { keepalive: Some(values), ..options.clone() })
-            });
-            Ok((timed(scenario, options)?, cured.transpose()?))
-        }
-        Driver::Vm => on_kernel(args, scenario, options, cure),
-    }
+        Driver::Sim => |scenario, options| Ok(run::run(scenario, options)?),
+        Driver::Netns => in_real_time,
+    };
+    let cured = cure.map(|values| {
+        timed(run_one, scenario, &RunOptions { keepalive: Some(values), ..options.clone() })
+    });
+    Ok((timed(run_one, scenario, options)?, cured.transpose()?))
+}
+
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+fn in_real_time(scenario: &Scenario, options: &RunOptions) -> Result<Run> {
+    Ok(stillopen_lab::netns::run_scenario(scenario, options)?)
+}
+
+#[cfg(not(all(target_os = "linux", not(stillopen_portable))))]
+fn in_real_time(_: &Scenario, _: &RunOptions) -> Result<Run> {
+    bail!("--driver netns runs on Linux only")
 }
 
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
@@ -196,8 +208,12 @@ fn on_kernel(
     bail!("--driver vm runs on Linux only")
 }
 
-fn timed(scenario: &Scenario, options: &RunOptions) -> Result<Run> {
-    let (run, wall) = clock::timed(|| run::run(scenario, options));
+fn timed(
+    run_one: fn(&Scenario, &RunOptions) -> Result<Run>,
+    scenario: &Scenario,
+    options: &RunOptions,
+) -> Result<Run> {
+    let (run, wall) = clock::timed(|| run_one(scenario, options));
     let mut run = run.with_context(|| format!("run scenario {}", options.scenario))?;
     run.result.wall_s = Some(wall.as_secs_f64());
     Ok(run)

@@ -218,14 +218,8 @@ fn next(rescue: &Rescue<'_>, armed: &[&Row], out: &mut String) {
     }
     if lacks_limit(rescue) && !rescue.rows.is_empty() {
         out.push_str(&name_a_limit(&options, "--at-risk"));
-        let select = &args.select;
-        let is_named = select.pid.is_some() || !select.ports.is_empty() || !select.peers.is_empty();
-        let (label, name) = if is_named {
-            ("Or all that is named:  ", "")
-        } else {
-            ("Or name connections:   ", " --pid PID (or --port PORT, --peer CIDR)")
-        };
-        out.push_str(&last_line(label, &format!("stillopen rescue{options}{name}")));
+        let command = "stillopen rescue --pid PID (or --port PORT, --peer CIDR)";
+        out.push_str(&last_line("Or name connections:   ", command));
     }
     if armed.is_empty() {
         return;
