@@ -6,8 +6,6 @@ use super::Written;
 const PROGRAMS: [&str; 4] = ["kube-proxy", "hyperkube", "k3s", "rke2"];
 /// What may stand between such a program and its flags.
 const SUBCOMMANDS: [&str; 4] = ["kube-proxy", "proxy", "server", "agent"];
-/// What the others' flags begin with that a text is looked at for.
-const FLAGS: [&str; 3] = ["--proxy-mode", "--ipvs-", "--kube-proxy-arg"];
 
 /// The words of the command lines in a text, from the program's first flag on. Prose that mentions flags is none:
 /// among its flags are words that are no flag's value.
@@ -56,9 +54,7 @@ fn arguments<'a>(line: &[&'a str]) -> Option<Vec<&'a str>> {
         let before = at.checked_sub(1).map(|at| rest[at]);
         is_flag(word) || before.is_some_and(|before| is_flag(before) && !before.contains('='))
     });
-    let named = rest.iter().any(|word| FLAGS.iter().any(|flag| word.starts_with(flag)));
-    let of_program = rest.len() < line.len() && line.iter().any(is_program);
-    (are_flags && (named || of_program)).then_some(rest)
+    (are_flags && Flags::read(rest.iter().copied()).any).then_some(rest)
 }
 
 fn unquoted(word: &str) -> &str {

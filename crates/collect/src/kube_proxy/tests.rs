@@ -164,6 +164,7 @@ fn prose_that_mentions_flags_is_no_command_line() {
         "--proxy-mode=ipvs is what the cluster has\n",
         "# Notes\n\nkube-proxy --proxy-mode=ipvs forgets after 15 minutes: \n\n- see above\n",
         "the kube-proxy -- as everybody knows -- is fine",
+        "kubectl -n kube-system get cm kube-proxy -o yaml | stillopen check --kube-proxy-config -",
     ] {
         assert!(parse(text).is_err(), "{text}");
     }
