@@ -4,14 +4,24 @@
 //! Read first: [`Request`], then `summary.rs`. `server.rs` is what answers where the caller has no server of
 //! their own.
 
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod error;
 mod summary;
 mod tally;
 
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+pub(crate) mod said;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
 pub mod server;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+pub(crate) mod waiting;
 
 use std::{ffi::OsString, time::Duration};
 
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+pub use self::error::ServerError;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+pub(crate) use self::error::places;
 pub use self::{
     summary::{Counts, Forgotten, Packets, SCHEMA, ServerEnded, Status, Summary},
     tally::Tally,

@@ -1,7 +1,9 @@
 //! Writes netlink messages and waits for the kernel's word on each. Framing as in
-//! `include/uapi/linux/netlink.h`. What drivers share: `links.rs` makes devices, addresses and routes with it.
+//! `include/uapi/linux/netlink.h`. What drivers share: `links.rs` makes devices, addresses and routes
+//! with it, `sockets.rs` asks for sockets.
 
 pub(crate) mod links;
+pub(crate) mod sockets;
 
 use std::io;
 

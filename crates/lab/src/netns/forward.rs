@@ -20,11 +20,11 @@ use super::{
     noted::{Noted, Notes},
     port::{self, Port},
     record::{Record, Way},
-    sockets::Sockets,
 };
 use crate::{
     exec::Tally,
     middlebox::{Carried, Fate, Middlebox, Output, Side, TcpState, Timeouts, View, flag},
+    netlink::sockets::Sockets,
     random::Random,
 };
 

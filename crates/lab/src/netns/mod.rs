@@ -33,7 +33,6 @@ mod queue;
 mod record;
 mod server;
 mod signals;
-mod sockets;
 mod supervise;
 mod timeline;
 

@@ -28,11 +28,10 @@ use super::{
     error::NetnsError,
     init::{self, CLIENT, MADE, Plan, Program, SERVER, Step, Tag, ask},
     signals::Signals,
-    sockets::Sockets,
 };
 use crate::{
     exec::{self, PORT_VARIABLE, Request, SERVER_VARIABLE, Status},
-    netlink::Netlink,
+    netlink::{Netlink, sockets::Sockets},
 };
 
 /// The namespaces. They and all that runs in them are gone when this is dropped.

@@ -1,7 +1,6 @@
 //! What the server's command says: it goes to standard error, and its last lines are kept.
 
 use std::{
-    collections::VecDeque,
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::Duration,
@@ -14,11 +13,8 @@ use rustix::{
 };
 
 use super::{error::NetnsError, queue::Queue};
+use crate::exec::said::LastLines;
 
-/// So many lines are kept.
-const KEPT: usize = 5;
-/// A line is kept so far.
-const WIDEST: usize = 500;
 /// Bytes that may wait for standard error.
 const MOST: usize = 1 << 20;
 /// What waits at the end has so long.
@@ -34,8 +30,7 @@ pub(super) struct Output {
     pipe: OwnedFd,
     /// To standard error.
     shown: Queue,
-    lines: VecDeque<String>,
-    unfinished: Vec<u8>,
+    lines: LastLines,
     pub(super) ended: bool,
 }
 
@@ -46,8 +41,8 @@ pub(super) fn pipe() -> Result<(Output, OwnedFd), NetnsError> {
     fcntl_setfl(&ours, OFlags::NONBLOCK).map_err(NetnsError::system("make a pipe"))?;
     let shown = Queue::start(io::stderr(), MOST, PATIENCE)
         .map_err(|cause| NetnsError::System { operation: "start a thread", cause })?;
-    let (lines, unfinished) = Default::default();
-    Ok((Output { pipe: ours, shown, lines, unfinished, ended: false }, theirs))
+    let lines = LastLines::default();
+    Ok((Output { pipe: ours, shown, lines, ended: false }, theirs))
 }
 
 impl Output {
@@ -69,24 +64,7 @@ impl Output {
 
     fn keep(&mut self, bytes: &[u8]) {
         self.shown.push(bytes.to_vec());
-        for &byte in bytes {
-            if byte == b'\n' {
-                self.finish();
-            } else if self.unfinished.len() < WIDEST {
-                self.unfinished.push(byte);
-            }
-        }
-    }
-
-    fn finish(&mut self) {
-        let line = String::from_utf8_lossy(&self.unfinished).trim().to_owned();
-        self.unfinished.clear();
-        if !line.is_empty() {
-            self.lines.push_back(line);
-            if self.lines.len() > KEPT {
-                self.lines.pop_front();
-            }
-        }
+        self.lines.keep(bytes);
     }
 
     /// The last lines.
@@ -96,8 +74,7 @@ impl Output {
                 break;
             }
         }
-        self.finish();
-        self.lines.iter().cloned().collect()
+        self.lines.get()
     }
 
     /// Says something of this program's own between what the server says.

@@ -14,18 +14,19 @@ use rustix::{
 };
 
 use super::{
-    error::{NetnsError, places},
+    error::NetnsError,
     namespaces::{Event, Namespaces, Which},
     server::Output,
     signals::Signals,
-    sockets::{Sockets, serve},
 };
-use crate::exec::{Request, ServerEnded, Status};
+use crate::{
+    exec::{
+        Request, ServerEnded, ServerError, Status, places,
+        waiting::{SETTLED, Waiting},
+    },
+    netlink::sockets::Sockets,
+};
 
-/// A server has so long until it listens.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// One that listens on its port where the path does not reach it may have been about to listen there too.
-const SETTLED: Duration = Duration::from_secs(2);
 /// Who waits for a server that listens elsewhere is told after this.
 const PUZZLING: Duration = Duration::from_secs(3);
 /// The kernel tells nobody that a socket listens: its list is read this often, at first and later.
@@ -55,38 +56,26 @@ impl Supervisor {
         self.namespaces.start(Which::Server)?;
         let port = at.port();
         let began = Instant::now();
-        let (mut elsewhere_since, mut told) = (None, false);
+        let (mut waiting, mut told) = (Waiting::until_served(at), false);
         loop {
             if let Some(status) = self.server_ended {
-                return Err(NetnsError::ServerEnded { port, status, said: self.output.last() });
+                return Err(ServerError::Ended { port, status, said: self.output.last() }.into());
             }
             let listens = sockets.listeners().map_err(|cause| NetnsError::System {
                 operation: "list the server's sockets (CONFIG_INET_DIAG)",
                 cause,
             })?;
-            if serve(&listens, at) {
+            let waited = began.elapsed();
+            if waiting.look(waited, &listens, || self.output.last())? {
                 return Ok(());
             }
-            let waited = began.elapsed();
-            if listens.iter().any(|listener| listener.port() == port) {
-                let since = *elsewhere_since.get_or_insert(waited);
-                if waited > since + SETTLED {
-                    let said = self.output.last();
-                    return Err(NetnsError::ServerElsewhere { at, listens, said });
-                }
-            } else {
-                elsewhere_since = None;
-                if waited > PUZZLING && !told && !listens.is_empty() {
-                    let on = places(&listens, None);
-                    self.output.say(&format!(
-                        "waiting for the server to listen on port {port}, which it finds in PORT; it listens on {on}"
-                    ));
-                    told = true;
-                }
-            }
-            if waited > PATIENCE {
-                let said = self.output.last();
-                return Err(NetnsError::ServerSilent { port, waited, listens, said });
+            let on_port = listens.iter().any(|listener| listener.port() == port);
+            if waited > PUZZLING && !told && !on_port && !listens.is_empty() {
+                let on = places(&listens, None);
+                self.output.say(&format!(
+                    "waiting for the server to listen on port {port}, which it finds in PORT; it listens on {on}"
+                ));
+                told = true;
             }
             self.next(Some(LOOKS[usize::from(waited > SETTLED)]))?;
         }

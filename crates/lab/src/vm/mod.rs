@@ -38,6 +38,7 @@ pub use self::kernel::{Kernel, prepare};
 pub use self::on_node::OnNode;
 use self::protocol::{Job, Line};
 use crate::{
+    exec::ServerError,
     path::{Addresses, Path},
     result::KernelResult,
     run::{self, Run, RunError, RunOptions},
@@ -150,6 +151,14 @@ pub enum VmError {
     /// No such program.
     #[error("no command {}: it is not in PATH, or can't be executed", .0.to_string_lossy())]
     NoCommand(OsString),
+    /// Nobody serves the client.
+    #[error("{why}{}", includes(.missed))]
+    Server {
+        /// Why.
+        why: ServerError,
+        /// Files of this host that the server may have missed.
+        missed: Vec<PathBuf>,
+    },
     /// It does not run there.
     #[error(
         "the command can't be started in the guest: {0}. Name what it needs beside its own files with \
@@ -197,6 +206,15 @@ impl VmError {
         let path = path.to_owned();
         move |source| Self::Io { operation, path, source }
     }
+}
+
+/// What to name with `--include`.
+fn includes(missed: &[PathBuf]) -> String {
+    let each = missed.iter().map(|path| {
+        let path = path.display();
+        format!("; {path} is not in the guest, if the server needs it: --include {path}")
+    });
+    each.collect()
 }
 
 /// Runs a scenario on `kernel`, and beside it, in the same boot, the same with the keepalive that cures it.

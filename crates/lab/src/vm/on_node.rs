@@ -53,7 +53,7 @@ pub(super) fn processes(
                 .collect(),
             environment: ENVIRONMENT.map(|(name, value)| (bytes(name), bytes(value))).into(),
             folder: bytes("/"),
-            awaited: false,
+            awaited_ms: None,
         })
     };
     asked.iter().map(process).collect()

@@ -31,14 +31,15 @@ pub(crate) struct Process {
     pub place: Place,
     /// Since the start.
     pub at_ms: u64,
-    /// Whether it starts only when something listens on the lane's backend.
+    /// Whether it starts only when something serves the lane's backend.
     pub when_served: bool,
     /// The program's path, and its arguments.
     pub words: Vec<Bytes>,
     pub environment: Vec<(Bytes, Bytes)>,
     pub folder: Bytes,
-    /// Whether the run is over when it has ended (and all others of which this is said).
-    pub awaited: bool,
+    /// The run is over when it has ended (and all others that have this), or after so many milliseconds of it.
+    /// What still runs then is killed.
+    pub awaited_ms: Option<u64>,
 }
 
 /// One of a lane's network namespaces.
@@ -169,10 +170,14 @@ pub(crate) enum Line {
     Started { process: usize, at_ms: u64 },
     /// It could not be started.
     NotStarted { process: usize, error: String },
+    /// It was not started, since nobody served it; where something listened.
+    NotServed { process: usize, waited_ms: u64, listens: Vec<std::net::SocketAddr> },
     /// It wrote this.
     Said { process: usize, to: Stream, text: Bytes },
     /// It has ended: its exit status, or the signal that ended it.
     Exited { process: usize, at_ms: u64, status: Option<u8>, signal: Option<u8> },
+    /// It has not ended in its time.
+    OverTime { process: usize, at_ms: u64 },
     /// A line of a program's log.
     Log { lane: u8, program: String, text: String },
     /// What the clock said at the end.

@@ -191,7 +191,7 @@ pub struct ExecArgs {
     /// Repeatable.
     #[arg(long, value_name = "PATH")]
     pub include: Vec<PathBuf>,
-    /// For --driver vm: end the client after so long on the guest's clock, with status 124. 2h without this.
+    /// For --driver vm: kill the client after so long on the guest's clock, with status 124. 2h without this.
     #[arg(long = "for", value_name = "TIME", value_parser = input::duration)]
     pub longest: Option<Duration>,
 }
@@ -231,7 +231,7 @@ Examples:
     --include my-server -- ./my-client
 
 Exit status: the client's own, 128 and the signal's number where one ended it; 127 where it is not \
-found, 126 where it can't be run, 125 for errors of stillopen's own, 124 where --for ended it, 2 for \
+found, 126 where it can't be run, 125 for errors of stillopen's own, 124 where --for killed it, 2 for \
 wrong arguments.";
 
 /// `stillopen lab vm`

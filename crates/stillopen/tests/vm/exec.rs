@@ -39,6 +39,12 @@ fn python() -> PathBuf {
     python
 }
 
+/// The interpreter itself, wherever a manager of versions has it.
+fn real_python() -> String {
+    let real = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
+    text(&real.expect("start Python").stdout).trim().to_owned()
+}
+
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
 }
@@ -96,10 +102,7 @@ fn a_server_of_ones_own_and_a_file_that_is_missing() {
     let script = format!(
         "curl -sSf -o /dev/null http://$STILLOPEN_SERVER/ && echo served; cat {folder}/miss''ing.txt; exit 3"
     );
-    // The interpreter itself, wherever a manager of versions has it.
-    let real = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
-    let real = text(&real.expect("start Python").stdout);
-    let server = server.replace("python3", real.trim());
+    let server = server.replace("python3", &real_python());
     let output = exec(&["--server", &server, "--", "sh", "-c", &script]);
     let said = text(&output.stderr);
     assert_eq!((output.status.code(), text(&output.stdout).trim()), (Some(3), "served"), "{said}");
@@ -126,11 +129,55 @@ fn all_that_a_client_writes_arrives_byte_for_byte() {
 
 #[test]
 #[ignore = "boots a kernel under QEMU: cargo xtask test vm"]
-fn a_client_that_never_ends_is_ended() {
-    let output = exec(&["--for", "10m", "--", "sleep", "1d"]);
+fn a_client_that_has_not_ended_in_its_time_is_killed_at_once() {
+    let summary = tempfile::NamedTempFile::new().expect("make a file");
+    let path = summary.path().to_str().expect("a path is text");
+    // One that waits, and one that never stops to write.
+    for client in ["exec sleep 1d", "sleep 1d & yes; wait"] {
+        let output = exec(&["--for", "5s", "--summary", path, "--", "sh", "-c", client]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(124), "{said}");
+        for words in ["had not ended after 5s", "and was killed", "5s of the guest's clock in"] {
+            assert!(said.contains(words), "{words}: {said}");
+        }
+        let summary = fs::read(path).expect("read the summary");
+        let summary: Value = serde_json::from_slice(&summary).expect("it is JSON");
+        let took = summary["took_s"].as_f64().expect("a number");
+        assert!((5.0..6.0).contains(&took), "{summary}");
+    }
+}
+
+/// What it has started and left is killed with it, though it goes on to write.
+#[test]
+#[ignore = "boots a kernel under QEMU: cargo xtask test vm"]
+fn a_client_ends_the_run_whatever_it_leaves_behind() {
+    let output = exec(&["--", "sh", "-c", "yes >&2 & sleep 1d & sleep 1; echo done; exit 7"]);
     let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(124), "{said}");
-    assert!(said.contains("had not ended after 10m00s"), "{said}");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(7), "done\n".into()));
+    assert!(said.contains("1s of the guest's clock in"), "{}", said.replace("y\n", ""));
+}
+
+/// The words and the status are those of the other driver.
+#[test]
+#[ignore = "boots a kernel under QEMU: cargo xtask test vm"]
+fn a_server_that_fails_or_is_silent_is_named_with_its_last_words() {
+    let listen = "import os, socket, time\n\
+                  server = socket.create_server(('127.0.0.1', int(os.environ['PORT'])))\n\
+                  time.sleep(1000)";
+    let on_loopback = format!("echo I listen; exec {} -c \"{listen}\"", real_python());
+    for (server, named) in [
+        ("echo no luck today >&2; exit 3", &["exit status 3", "it said: no luck today"][..]),
+        ("echo well; sleep 1d", &["within 60 s", "variable PORT", "it said: well"]),
+        (&on_loopback, &["listens on 127.0.0.1:", "must listen on 0.0.0.0:", "it said: I listen"]),
+    ] {
+        let output = exec(&["--server", server, "--", "true"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        for words in named {
+            assert!(said.contains(words), "{words}: {said}");
+        }
+        assert!(!said.contains("--include"), "{said}");
+    }
 }
 
 #[test]

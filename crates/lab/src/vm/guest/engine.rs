@@ -17,7 +17,7 @@ use super::{
     failed,
     links::{self, Namespace},
     millis, now, packets,
-    processes::{Processes, Seen as OfProcess},
+    processes::{self, Processes, Seen as OfProcess},
     programs, served,
     tables::{self, Ipvs},
 };
@@ -89,6 +89,14 @@ struct Running<'a> {
     ends: Ends,
 }
 
+impl Running<'_> {
+    fn note_packets(&self, at: Duration, lines: &mut Vec<Line>) {
+        packets::drain(&self.packets, self.lane.number, at, |packet| {
+            lines.push(Line::Packet(packet));
+        });
+    }
+}
+
 struct Engine<'a> {
     epoll: OwnedFd,
     client: Namespace,
@@ -138,13 +146,16 @@ pub(super) fn run(job: &Job, lines: &mut Vec<Line>) -> Done<()> {
     }
     engine.steps(end, &mut programs)?;
     engine.processes.skip_the_rest();
-    let last = now() + LEFT_TO_END;
-    while engine.processes.any_runs() && now() < last {
-        engine.turn(Some(last))?;
-    }
-    let at = engine.at();
-    for entries in engine.lanes.iter_mut().filter_map(|lane| lane.entries.as_mut()) {
-        entries.dump(at, engine.lines)?;
+    if engine.processes.any_awaited() {
+        engine.processes.over_time(engine.at())?;
+        // What the end of the rest makes is not the path's doing.
+        engine.close_books()?;
+        processes::kill_all()?;
+        engine.processes_end()?;
+        engine.processes.read_what_is_there()?;
+    } else {
+        engine.processes_end()?;
+        engine.close_books()?;
     }
     programs.logs(engine.lines);
     Ok(())
@@ -264,8 +275,12 @@ impl Engine<'_> {
         }
         steps.sort_by_key(|(at, ..)| *at);
         let mut steps = steps.into_iter().peekable();
-        while now() < end && !programs.all_done() && !self.processes.all_awaited_ended() {
+        while !programs.all_done() && !self.processes.all_awaited_ended() {
             let since_start = |at: u64| self.start + Duration::from_millis(at);
+            let end = self.processes.out_of_time().map_or(end, |at| since_start(at).min(end));
+            if now() >= end {
+                break;
+            }
             let step_due = steps.peek().map(|(at, ..)| since_start(*at));
             let process_due = self.processes.next_at().map(since_start);
             let is_due = |due: Option<Duration>| due.is_some_and(|due| due <= now());
@@ -282,6 +297,28 @@ impl Engine<'_> {
             let due = step_due.into_iter().chain(process_due).min();
             if self.turn(Some(due.unwrap_or(end).min(end)))? {
                 programs.look();
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all have ended.
+    fn processes_end(&mut self) -> Done<()> {
+        let last = now() + LEFT_TO_END;
+        while self.processes.any_runs() && now() < last {
+            self.turn(Some(last))?;
+        }
+        Ok(())
+    }
+
+    /// Writes down what is in the tables, and records no more packets.
+    fn close_books(&mut self) -> Done<()> {
+        let at = self.at();
+        for lane in &mut self.lanes {
+            lane.note_packets(at, self.lines);
+            epoll::delete(&self.epoll, &lane.packets).map_err(failed("unwatch", "packets"))?;
+            if let Some(mut entries) = lane.entries.take() {
+                entries.dump(at, self.lines)?;
             }
         }
         Ok(())
@@ -305,11 +342,7 @@ impl Engine<'_> {
                 Token::Listener { lane, number } => self.accept(lane, number)?,
                 Token::Packets { lane } => {
                     let at = self.at();
-                    let running = &self.lanes[lane];
-                    let lines = &mut *self.lines;
-                    packets::drain(&running.packets, running.lane.number, at, |packet| {
-                        lines.push(Line::Packet(packet));
-                    });
+                    self.lanes[lane].note_packets(at, self.lines);
                 }
                 Token::Socket { lane, connection, end } => self.look(lane, connection, end),
                 Token::Program => ended = true,
@@ -339,8 +372,17 @@ impl Engine<'_> {
             Place::Pods => &self.pods,
         };
         let at = now().saturating_sub(self.start);
-        if asked.when_served && !lane.served.is_ready()? {
-            return self.processes.put_off(at);
+        if asked.when_served {
+            let waited = at.saturating_sub(Duration::from_millis(asked.at_ms));
+            match lane.served.look(waited)? {
+                served::Look::Serves => {}
+                served::Look::NotYet { listens } => {
+                    return self.processes.put_off(at, false, listens);
+                }
+                served::Look::GivenUp { listens } => {
+                    return self.processes.put_off(at, true, listens);
+                }
+            }
         }
         namespace.enter()?;
         if let Some(entries) = &mut lane.entries {

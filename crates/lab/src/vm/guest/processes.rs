@@ -1,11 +1,12 @@
 //! Programs that the host asked for, each started at its time in one of a lane's namespaces. What they write
-//! goes to the host as it comes.
+//! goes to the host as it comes, but so little at once that one that never stops keeps nothing else waiting.
 
 use std::{
     cmp::Reverse,
     collections::BTreeMap,
     ffi::OsStr,
     io,
+    net::SocketAddr,
     os::{
         fd::BorrowedFd,
         unix::{ffi::OsStrExt as _, process::ExitStatusExt as _},
@@ -17,7 +18,7 @@ use std::{
 use rustix::{
     fd::{AsFd as _, OwnedFd},
     io::Errno,
-    process::{Pid, PidfdFlags, pidfd_open},
+    process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open},
 };
 
 use super::{
@@ -63,6 +64,8 @@ pub(super) struct Processes<'a> {
     running: BTreeMap<usize, Running>,
     /// How many the run waits for; `None`: for none.
     awaited: Option<usize>,
+    /// When the first of those has had its time, in milliseconds since the start.
+    out_of_time: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -70,7 +73,7 @@ struct Running {
     child: Child,
     /// Readable once it has ended; `None`: that has been seen.
     handle: Option<OwnedFd>,
-    awaited: bool,
+    is_awaited: bool,
     /// What it wrote, until the last one that can write has closed it.
     pipes: [Option<OwnedFd>; 2],
 }
@@ -81,8 +84,9 @@ impl<'a> Processes<'a> {
         let mut to_come: Vec<_> =
             numbered.map(|(n, process)| (process.at_ms, n, process)).collect();
         to_come.sort_by_key(|&(at, number, _)| Reverse((at, number)));
-        let awaited = asked.iter().filter(|process| process.awaited).count();
-        Self { to_come, running: BTreeMap::new(), awaited: (awaited > 0).then_some(awaited) }
+        let awaited = asked.iter().filter(|process| process.awaited_ms.is_some()).count();
+        let awaited = (awaited > 0).then_some(awaited);
+        Self { to_come, running: BTreeMap::new(), awaited, out_of_time: None }
     }
 
     /// When the next one starts, in milliseconds since the start.
@@ -100,30 +104,35 @@ impl<'a> Processes<'a> {
         let started = match spawn(asked) {
             Ok(started) => started,
             Err(error) => {
-                self.not_started((number, asked), error.to_string())?;
+                self.count_end(asked.awaited_ms.is_some());
+                at_once(Line::NotStarted { process: number, error: error.to_string() })?;
                 return Ok(Vec::new());
             }
         };
         at_once(Line::Started { process: number, at_ms: millis(at) })?;
+        let ends = asked.awaited_ms.map(|longest| millis(at).saturating_add(longest));
+        self.out_of_time = self.out_of_time.into_iter().chain(ends).min();
         self.running.insert(number, started);
         Ok(self.running[&number].watched().map(|(fd, seen)| (fd, (number, seen))).collect())
     }
 
-    /// The next one has to wait for a server: it is tried again soon, unless no server runs any more.
-    pub(super) fn put_off(&mut self, at: Duration) -> Done<()> {
+    /// The next one has to wait for a server: it is tried again soon, or given up where there is no server any more.
+    /// `listens`: where something listens.
+    pub(super) fn put_off(
+        &mut self,
+        at: Duration,
+        given_up: bool,
+        listens: Vec<SocketAddr>,
+    ) -> Done<()> {
         let Some((_, number, asked)) = self.to_come.pop() else { return Ok(()) };
-        if !self.any_runs() {
-            let error = "the server ended before it listened on its port";
-            return self.not_started((number, asked), error.to_owned());
+        if given_up || !self.any_runs() {
+            self.count_end(asked.awaited_ms.is_some());
+            let waited_ms = millis(at).saturating_sub(asked.at_ms);
+            return at_once(Line::NotServed { process: number, waited_ms, listens });
         }
         self.to_come.push((millis(at + TRIED_AGAIN), number, asked));
         self.to_come.sort_by_key(|&(at, number, _)| Reverse((at, number)));
         Ok(())
-    }
-
-    fn not_started(&mut self, (number, asked): (usize, &Process), error: String) -> Done<()> {
-        self.count_end(asked.awaited);
-        at_once(Line::NotStarted { process: number, error })
     }
 
     fn count_end(&mut self, awaited: bool) {
@@ -136,17 +145,16 @@ impl<'a> Processes<'a> {
     pub(super) fn look(&mut self, number: usize, what: Seen, at: Duration) -> Done<()> {
         let Some(running) = self.running.get_mut(&number) else { return Ok(()) };
         match what {
-            Seen::Out => running.read(number, Stream::Out),
-            Seen::Err => running.read(number, Stream::Err),
+            Seen::Out => running.read(number, Stream::Out, CHUNK),
+            Seen::Err => running.read(number, Stream::Err, CHUNK),
             Seen::End => {
                 // What it wrote last comes before its end.
-                running.read(number, Stream::Out)?;
-                running.read(number, Stream::Err)?;
+                running.read_what_is_there(number)?;
                 let ended = running.child.try_wait().map_err(failed("wait for", "a process"))?;
                 let Some(status) = ended else { return Ok(()) };
                 running.handle = None;
-                let awaited = running.awaited;
-                self.count_end(awaited);
+                let is_awaited = running.is_awaited;
+                self.count_end(is_awaited);
                 let small = |number: i32| u8::try_from(number).ok();
                 at_once(Line::Exited {
                     process: number,
@@ -163,6 +171,30 @@ impl<'a> Processes<'a> {
         self.awaited == Some(0)
     }
 
+    /// When a process that the run waits for has had its time, in milliseconds since the start.
+    pub(super) fn out_of_time(&self) -> Option<u64> {
+        self.out_of_time
+    }
+
+    /// Whether there are some that the run waits for.
+    pub(super) fn any_awaited(&self) -> bool {
+        self.awaited.is_some()
+    }
+
+    /// The run is over: tells which of those that it waits for have not ended.
+    pub(super) fn over_time(&self, at: Duration) -> Done<()> {
+        let late = self.running.iter().filter(|(_, one)| one.is_awaited && one.handle.is_some());
+        late.into_iter()
+            .try_for_each(|(&process, _)| at_once(Line::OverTime { process, at_ms: millis(at) }))
+    }
+
+    /// Sends on what those have written that had ended before.
+    pub(super) fn read_what_is_there(&mut self) -> Done<()> {
+        self.running
+            .iter_mut()
+            .try_for_each(|(&number, running)| running.read_what_is_there(number))
+    }
+
     pub(super) fn any_runs(&self) -> bool {
         self.running.values().any(|running| running.handle.is_some())
     }
@@ -170,6 +202,14 @@ impl<'a> Processes<'a> {
     /// The run is over: what was to come later does not.
     pub(super) fn skip_the_rest(&mut self) {
         self.to_come.clear();
+    }
+}
+
+/// Kills every process but this one, which is process 1.
+pub(super) fn kill_all() -> Done<()> {
+    match kill_process_group(Pid::INIT, Signal::KILL) {
+        Ok(()) | Err(Errno::SRCH) => Ok(()),
+        Err(error) => Err(failed("kill", "what still runs")(error)),
     }
 }
 
@@ -181,15 +221,16 @@ impl Running {
             .filter_map(|(fd, seen)| Some((fd.as_ref()?.as_fd(), seen)))
     }
 
-    /// Sends on what it has written.
-    fn read(&mut self, process: usize, to: Stream) -> Done<()> {
+    /// Sends on what it has written, no more than `most` bytes of it.
+    fn read(&mut self, process: usize, to: Stream, mut most: usize) -> Done<()> {
         let pipe = &mut self.pipes[usize::from(to == Stream::Err)];
         let mut buffer = [0; CHUNK];
-        while let Some(fd) = pipe {
-            match rustix::io::read(fd, &mut buffer) {
+        while let Some(fd) = pipe.as_ref().filter(|_| most > 0) {
+            match rustix::io::read(fd, &mut buffer[..most.min(CHUNK)]) {
                 // Closing it ends the watch.
                 Ok(0) => *pipe = None,
                 Ok(length) => {
+                    most -= length;
                     let text = Bytes(buffer[..length].to_vec());
                     at_once(Line::Said { process, to, text })?;
                 }
@@ -197,6 +238,17 @@ impl Running {
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(error) => return Err(failed("read what", "a process wrote")(error)),
             }
+        }
+        Ok(())
+    }
+
+    /// Sends on what is in its pipes now: others that it has started may go on to write.
+    fn read_what_is_there(&mut self, process: usize) -> Done<()> {
+        for to in [Stream::Out, Stream::Err] {
+            let pipe = &self.pipes[usize::from(to == Stream::Err)];
+            let there = pipe.as_ref().map_or(Ok(0), rustix::io::ioctl_fionread);
+            let there = there.map_err(failed("measure what", "a process wrote"))?;
+            self.read(process, to, usize::try_from(there).unwrap_or(usize::MAX))?;
         }
         Ok(())
     }
@@ -225,5 +277,5 @@ fn spawn(asked: &Process) -> io::Result<Running> {
     for pipe in pipes.iter().flatten() {
         rustix::io::ioctl_fionbio(pipe, true)?;
     }
-    Ok(Running { child, handle: Some(handle), awaited: asked.awaited, pipes })
+    Ok(Running { child, handle: Some(handle), is_awaited: asked.awaited_ms.is_some(), pipes })
 }

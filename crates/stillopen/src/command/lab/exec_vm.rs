@@ -37,7 +37,7 @@ pub(super) fn run(request: &Request, asked: Asked, say: impl Fn(&str)) -> Result
     if over_time {
         let waited = human(longest);
         say(&format!(
-            "the client had not ended after {waited} of the guest's clock, and was ended (--for)"
+            "the client had not ended after {waited} of the guest's clock, and was killed (--for)"
         ));
     }
     for path in missed {
@@ -47,8 +47,9 @@ pub(super) fn run(request: &Request, asked: Asked, say: impl Fn(&str)) -> Result
     let [_, _, ran] = kernel.virtual_s;
     let wall: f64 = kernel.wall_s.iter().sum();
     say(&format!(
-        "{} of the guest's clock in {wall:.0} s, Linux {}, {} MiB of files in its memory",
+        "{} of the guest's clock in {}, Linux {}, {} MiB of files in its memory",
         human(Duration::from_secs_f64(ran)),
+        human(Duration::from_secs_f64(wall)),
         kernel.version,
         image >> 20
     ));

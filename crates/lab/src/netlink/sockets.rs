@@ -10,7 +10,7 @@ use std::{
 use stillopen_collect::{parse_connections, parse_listeners};
 use stillopen_model::Timer;
 
-use crate::netlink::{Body, Netlink};
+use super::{Body, Netlink};
 
 /// `TCPDIAG_GETSOCK`
 const GET: u16 = 18;
@@ -25,11 +25,11 @@ const FAMILIES: [u8; 2] = [2, 10];
 
 /// A netlink socket of `NETLINK_SOCK_DIAG` that was opened in the namespace.
 #[derive(Debug)]
-pub(super) struct Sockets(pub(super) Netlink);
+pub(crate) struct Sockets(pub(crate) Netlink);
 
 impl Sockets {
     /// Where something listens; a socket of IPv6 that takes IPv4 too counts as two.
-    pub(super) fn listeners(&self) -> io::Result<Vec<SocketAddr>> {
+    pub(crate) fn listeners(&self) -> io::Result<Vec<SocketAddr>> {
         let mut request = [0; REQUEST];
         request[52..56].copy_from_slice(&LISTENING.to_ne_bytes());
         let mut found = Vec::new();
@@ -43,7 +43,7 @@ impl Sockets {
 
     /// How long it is until keepalive probes on the connection from `local` to `peer`. `None`: it is off, not known
     /// (data is unacknowledged), or there is no such connection.
-    pub(super) fn next_probe(&self, local: SocketAddr, peer: SocketAddr) -> Option<Duration> {
+    pub(crate) fn next_probe(&self, local: SocketAddr, peer: SocketAddr) -> Option<Duration> {
         let mut connection = None;
         let found = self.0.blocks(GET, 0, &Body::with(&one(local, peer)), |block| {
             connection = parse_connections(block).map_err(io::Error::other)?.items.pop();
@@ -73,12 +73,12 @@ fn one(local: SocketAddr, peer: SocketAddr) -> [u8; REQUEST] {
 }
 
 /// All addresses of the family of `at`.
-pub(super) fn any(at: SocketAddr) -> IpAddr {
+pub(crate) fn any(at: SocketAddr) -> IpAddr {
     if at.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
 }
 
 /// Whether one of these takes connections to `at`.
-pub(super) fn serve(listeners: &[SocketAddr], at: SocketAddr) -> bool {
+pub(crate) fn serve(listeners: &[SocketAddr], at: SocketAddr) -> bool {
     let on_port = listeners.iter().filter(|listener| listener.port() == at.port());
     on_port.map(SocketAddr::ip).any(|ip| ip == at.ip() || ip == any(at))
 }
