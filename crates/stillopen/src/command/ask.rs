@@ -33,8 +33,8 @@ const WARNING: &str = "Warning: on a path that has forgotten a connection, a pro
                        ends it. Its program gets an error then.";
 
 /// What `docs/verdicts.md` says at more length.
-const COUNTED: &str = "The segments of these probes stay counted, and check can't tell them from the peer's: it \
-                       may call a connection unknown that it would have called cut.";
+const COUNTED: &str =
+    "These probes stay counted like the peer's own: check may say unknown where it said cut.";
 
 struct Row {
     index: usize,
