@@ -234,12 +234,15 @@ mod tests {
                 .expect("this test makes a network namespace: it needs root");
             fs::write("/proc/sys/net/ipv4/tcp_keepalive_time", "77").unwrap();
             let tid = rustix::thread::gettid().as_raw_nonzero();
-            tell.send(format!("/proc/self/task/{tid}/ns/net")).unwrap();
+            // By a name of its own, that goes when the test says so: /proc shows a thread for a while after its end.
+            let name = std::env::temp_dir().join(format!("stillopen-netns-{tid}"));
+            std::os::unix::fs::symlink(format!("/proc/self/task/{tid}/ns/net"), &name).unwrap();
+            tell.send(name.to_str().unwrap().to_owned()).unwrap();
             released.recv().unwrap_err();
         });
         let before = inode_of(OWN.as_ref()).unwrap();
-        let path = told.recv().unwrap();
-        let place = list(&Namespaces::Named(path)).unwrap().places.remove(0);
+        let name = told.recv().unwrap();
+        let place = list(&Namespaces::Named(name.clone())).unwrap().places.remove(0);
         let read = || (inode_of(OWN.as_ref()).unwrap(), crate::sysctl::read::sysctls().unwrap());
         let (inode, sysctls) = visit(&place, read).unwrap();
         assert_eq!(inode, place.inode);
@@ -247,6 +250,7 @@ mod tests {
         assert_eq!(inode_of(OWN.as_ref()).unwrap(), before);
         assert_ne!(before, place.inode);
 
+        fs::remove_file(name).unwrap();
         drop(release);
         there.join().unwrap();
         let gone = visit(&place, || ()).unwrap_err();
