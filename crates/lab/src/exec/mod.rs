@@ -32,6 +32,10 @@ pub const SERVER_VARIABLE: &str = "STILLOPEN_SERVER";
 /// Where the server's command finds the port that it must listen on.
 pub const PORT_VARIABLE: &str = "PORT";
 
+/// Where commands are looked for without `PATH` in the environment.
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+pub(crate) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
 /// A client to run, who serves it, and what is between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {

@@ -313,7 +313,7 @@ fn candidates(command: &OsStr) -> Result<Vec<CString>, NetnsError> {
     if command.is_empty() || command.as_bytes().contains(&b'/') {
         return Ok(vec![text(command)?]);
     }
-    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let path = std::env::var_os("PATH").unwrap_or_else(|| exec::PATH.into());
     std::env::split_paths(&path).map(|folder| text(folder.join(command).as_os_str())).collect()
 }
 

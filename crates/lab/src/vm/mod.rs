@@ -149,8 +149,31 @@ pub enum VmError {
         end: String,
     },
     /// No such program.
-    #[error("no command {}: it is not in PATH, or can't be executed", .0.to_string_lossy())]
-    NoCommand(OsString),
+    #[error("no command {}: {why}", name.display())]
+    NoCommand {
+        /// As it was asked for.
+        name: OsString,
+        /// What is known of it.
+        why: String,
+    },
+    /// It is there and is no program.
+    #[error("can't run {}: {why}", name.display())]
+    NotExecutable {
+        /// As it was asked for.
+        name: OsString,
+        /// What it is.
+        why: String,
+    },
+    /// A script's first line.
+    #[error("can't run {}: its first line asks for {interpreter:?}: {why}", script.display())]
+    NoInterpreter {
+        /// Which.
+        script: PathBuf,
+        /// As it stands there.
+        interpreter: OsString,
+        /// What is known of that.
+        why: String,
+    },
     /// Nobody serves the client.
     #[error("{why}{}", includes(.missed))]
     Server {
@@ -165,9 +188,14 @@ pub enum VmError {
          --include PATH"
     )]
     NotStarted(String),
-    /// No such file.
-    #[error("--include {}: there is no such file or folder", .0.display())]
-    NoInclude(PathBuf),
+    /// No such file, or no file.
+    #[error("--include {}: {why}", path.display())]
+    BadInclude {
+        /// Which.
+        path: PathBuf,
+        /// What is known of it.
+        why: String,
+    },
     /// More than fits.
     #[error(
         "what the command needs is more than the guest's image may have ({most}); the largest: {largest}. \
@@ -191,13 +219,14 @@ pub enum VmError {
 }
 
 impl VmError {
-    /// The exit status of `lab exec`, as env has it: 127 for a command that is not there, 126 for one that does not
-    /// start, else 125.
+    /// The exit status of `lab exec`, as env has it: 127 for a command that is not there (or a script's interpreter),
+    /// 126 for one that does not start, 2 for arguments that no run can have, else 125.
     #[must_use]
     pub fn status(&self) -> u8 {
         match self {
-            Self::NoCommand(_) => 127,
-            Self::NotStarted(_) => 126,
+            Self::NoCommand { .. } | Self::NoInterpreter { .. } => 127,
+            Self::NotExecutable { .. } | Self::NotStarted(_) => 126,
+            Self::BadInclude { .. } | Self::NoSuchKernel { .. } | Self::NoKernelIn(_) => 2,
             _ => 125,
         }
     }

@@ -18,6 +18,7 @@ use super::{
     cpio::{About, Archive},
     elf::Elf,
 };
+use crate::exec;
 
 /// What the guest has of its own at these places.
 const OWN: [&str; 6] = ["/dev", "/proc", "/sys", "/tmp", "/run", "/modules"];
@@ -105,9 +106,17 @@ impl Pack {
         let _ = self.follow(path);
     }
 
-    /// Whether the guest has it.
-    pub(super) fn has(&self, path: &Path) -> bool {
-        self.real.get(path).is_some_and(|real| self.whole.contains(real))
+    /// A link at `path` to what is there instead of it in the guest.
+    ///
+    /// # Errors
+    /// The folder of `path` cannot be read.
+    pub(super) fn instead(&mut self, path: &Path, to: &Path) -> Result<(), VmError> {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+        let at = self.follow(folder).map_err(VmError::io("read", folder))?.join(name);
+        if self.real.insert(at.clone(), to.to_owned()).is_none() {
+            self.archive.link(inside(&at), to.as_os_str().as_bytes());
+        }
+        Ok(())
     }
 
     /// A file with what it needs to run, or a folder with all that is in it.
@@ -125,7 +134,7 @@ impl Pack {
         skip: &dyn Fn(&Path) -> bool,
     ) -> Result<(), VmError> {
         let real = self.follow(path).map_err(VmError::io("read", path))?;
-        if OWN.iter().any(|own| *own != "/tmp" && *own != "/run" && real.starts_with(own)) {
+        if own_of_guest(&real).is_some() {
             return Ok(());
         }
         let metadata = fs::metadata(&real).map_err(VmError::io("read", &real))?;
@@ -142,7 +151,8 @@ impl Pack {
             // In an order, so that an image repeats.
             let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
             paths.sort();
-            for path in paths.into_iter().filter(|path| !skip(path)) {
+            let for_guest = |path: &PathBuf| !skip(path) && own_of_guest(path).is_none();
+            for path in paths.into_iter().filter(for_guest) {
                 // A link may lead nowhere, and a file may have gone.
                 let Ok(real) = self.follow(&path) else { continue };
                 let Ok(metadata) = fs::metadata(&real) else { continue };
@@ -306,15 +316,78 @@ fn library_folders() -> Vec<PathBuf> {
     folders
 }
 
+/// What the guest has of its own that `path` is in: nothing of this host's can be there.
+pub(super) fn own_of_guest(path: &Path) -> Option<&'static str> {
+    let filled = |own: &&&str| **own == "/tmp" || **own == "/run";
+    OWN.iter().find(|own| !filled(own) && path.starts_with(own)).copied()
+}
+
 /// Where a command of this name is, as a shell finds it.
 pub(super) fn find_program(name: &OsStr) -> Option<PathBuf> {
-    let runs = |path: &PathBuf| {
-        fs::metadata(path).is_ok_and(|of| of.is_file() && of.permissions().mode() & 0o111 != 0)
-    };
-    if name.as_bytes().contains(&b'/') {
-        let path = std::path::absolute(name).ok()?;
-        return Some(path).filter(runs);
+    candidates(name).into_iter().find(|path| fs::metadata(path).is_ok_and(|of| can_run(&of)))
+}
+
+/// Where the client's command is, as `execvp` looks for it.
+///
+/// # Errors
+/// It is not there, or what is there can't be executed.
+pub(super) fn locate(name: &OsStr) -> Result<PathBuf, VmError> {
+    if let Some(program) = find_program(name) {
+        return Ok(program);
     }
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).map(|folder| folder.join(name)).find(runs)
+    let candidates = candidates(name);
+    let there = candidates.iter().find(|path| match fs::metadata(path) {
+        Ok(_) => true,
+        Err(error) => {
+            !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        }
+    });
+    let name = name.to_owned();
+    match (there, candidates.as_slice()) {
+        (Some(path), _) => Err(VmError::NotExecutable { name, why: why_not_run(path) }),
+        (None, [path]) if name.as_bytes().contains(&b'/') => {
+            Err(VmError::NoCommand { name, why: why_missing(path) })
+        }
+        (None, _) => Err(VmError::NoCommand { name, why: "it is not in PATH".into() }),
+    }
+}
+
+/// Where a command may be.
+fn candidates(name: &OsStr) -> Vec<PathBuf> {
+    if name.is_empty() {
+        return Vec::new();
+    }
+    if name.as_bytes().contains(&b'/') {
+        return std::path::absolute(name).into_iter().collect();
+    }
+    let path = env::var_os("PATH").unwrap_or_else(|| exec::PATH.into());
+    let here = env::current_dir().unwrap_or_default();
+    env::split_paths(&path).map(|folder| here.join(folder).join(name)).collect()
+}
+
+fn can_run(of: &fs::Metadata) -> bool {
+    of.is_file() && of.permissions().mode() & 0o111 != 0
+}
+
+/// Why a path that leads to something, or to nothing, can't be executed.
+pub(super) fn why_not_run(path: &Path) -> String {
+    match fs::metadata(path) {
+        Ok(of) if of.is_dir() => "it is a folder".into(),
+        Ok(of) if of.is_file() && !can_run(&of) => {
+            format!("it is not executable (chmod +x {})", path.display())
+        }
+        Ok(of) if !of.is_file() => "it is not a file".into(),
+        _ => why_missing(path),
+    }
+}
+
+/// Why nothing is there.
+pub(super) fn why_missing(path: &Path) -> String {
+    match (fs::metadata(path), fs::read_link(path)) {
+        (Err(error), Ok(to)) if error.kind() == io::ErrorKind::NotFound => {
+            format!("it is a symbolic link to {}, which is not there", to.display())
+        }
+        (Err(error), _) if error.kind() != io::ErrorKind::NotFound => error.to_string(),
+        _ => "there is no such file or folder".into(),
+    }
 }

@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -180,6 +181,24 @@ fn a_server_that_fails_or_is_silent_is_named_with_its_last_words() {
     }
 }
 
+/// Programs that start the client, a version manager's shim among them where `python3` is one, and a script that does
+/// not say who runs it.
+#[test]
+#[ignore = "boots a kernel under QEMU: cargo xtask test vm"]
+fn a_client_behind_others_is_packed_and_run() {
+    let folder = tempfile::tempdir().expect("make a folder");
+    let client = folder.path().join("client.py");
+    fs::write(&client, "import json; print('hello')").expect("write a file");
+    let script = folder.path().join("start");
+    let (stillopen, client) = (env!("CARGO_BIN_EXE_stillopen"), client.display());
+    fs::write(&script, format!("exec {stillopen} run -- timeout 60 python3 {client}\n"))
+        .expect("write a file");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("make it executable");
+    let output = exec(&["--", "env", "A=b", script.to_str().expect("a path is text")]);
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout).trim()), (Some(0), "hello"), "{said}");
+}
+
 #[test]
 fn what_is_not_there_is_named_before_anything_boots() {
     let folder = tempfile::tempdir().expect("make a folder");
@@ -190,8 +209,10 @@ fn what_is_not_there_is_named_before_anything_boots() {
     let kernel = folder.path().to_str().expect("a path is text");
     for (args, status, named) in [
         (&["--", "no-such-client"][..], 127, "no-such-client"),
-        (&["--include", "/no/such/file", "--", "true"], 125, "/no/such/file"),
-        (&["--profile", "l7-proxy", "--", "true"], 125, "ipvs-sloppy"),
+        (&["--include", "/no/such/file", "--", "true"], 2, "/no/such/file"),
+        (&["--include", "/proc/self/maps", "--", "true"], 2, "the guest has a /proc of its own"),
+        (&["--", "/etc"], 126, "it is a folder"),
+        (&["--profile", "l7-proxy", "--", "true"], 2, "ipvs-sloppy"),
         (&["--profile", "nothing", "--", "true"], 2, "nothing"),
         (&["--server", "true", "--answer-after", "1s", "--", "true"], 2, "--answer-after"),
         (&["--", "true"], 125, "module veth not found"),

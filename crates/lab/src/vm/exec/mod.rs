@@ -7,7 +7,7 @@ use std::{
     env,
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt as _,
-    path::{Path as FilePath, PathBuf},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -95,14 +95,14 @@ pub fn exec(
         Server::Command(script) => {
             let words = [SHELL.into(), "-c".into(), script.clone()];
             let port = backend.port().to_string();
-            let program = needs::command(&mut pack, &words)?;
-            job.processes.push(process(&program, &words, (PORT_VARIABLE, &port), Place::Pods));
+            let words = needs::command(&mut pack, &words)?;
+            job.processes.push(process(&words, (PORT_VARIABLE, &port), Place::Pods));
             Serves::Process
         }
     };
-    let program = needs::command(&mut pack, &request.command)?;
+    let words = needs::command(&mut pack, &request.command)?;
     let vip = at.vip.to_string();
-    let client = process(&program, &request.command, (SERVER_VARIABLE, &vip), Place::Client);
+    let client = process(&words, (SERVER_VARIABLE, &vip), Place::Client);
     let number = job.processes.len();
     job.processes.push(Process {
         awaited_ms: Some(millis(options.longest)),
@@ -147,7 +147,7 @@ pub fn exec(
     })
 }
 
-fn process(program: &FilePath, words: &[OsString], add: (&str, &str), place: Place) -> Process {
+fn process(words: &[OsString], add: (&str, &str), place: Place) -> Process {
     let bytes = |text: &OsStr| Bytes(text.as_bytes().to_vec());
     let is_proxy = |name: &OsStr| {
         PROXIES.iter().any(|proxy| name.as_bytes().eq_ignore_ascii_case(proxy.as_bytes()))
@@ -162,10 +162,7 @@ fn process(program: &FilePath, words: &[OsString], add: (&str, &str), place: Pla
         place,
         at_ms: 0,
         when_served: false,
-        words: std::iter::once(program.as_os_str())
-            .chain(words.iter().skip(1).map(OsString::as_os_str))
-            .map(bytes)
-            .collect(),
+        words: words.iter().map(|word| bytes(word)).collect(),
         environment,
         folder: bytes(folder.as_os_str()),
         awaited_ms: None,
