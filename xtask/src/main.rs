@@ -3,6 +3,7 @@
 
 #[cfg(target_os = "linux")]
 mod bench;
+mod bpf;
 mod dist;
 mod docs;
 mod elf;
@@ -32,6 +33,12 @@ enum Task {
     /// Write the generated pages of docs/.
     Docs {
         /// Write nothing; fail where a page is not up to date.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Compile the BPF objects; as root, install clang for it.
+    Bpf {
+        /// Write nothing; fail where a committed object is not that of its source.
         #[arg(long)]
         check: bool,
     },
@@ -94,6 +101,7 @@ fn run(task: Task) -> Result<()> {
         Task::Test { part } => test::run(part),
         Task::Survey => survey::run(),
         Task::Docs { check } => docs::run(check),
+        Task::Bpf { check } => bpf::run(check),
         Task::Man { dir } => man::run(dir),
         Task::Dist => dist::run(),
         Task::Fuzz(args) => fuzz::run(&args),

@@ -46,6 +46,12 @@ pub(crate) const UNSHARE: Tool =
     Tool { program: "unshare", package: "util-linux", works_with: &[] };
 /// Programs of the tests and benchmarks of `stillopen run`.
 pub(crate) const CC: Tool = Tool { program: "cc", package: "gcc", works_with: &[] };
+/// Compiles BPF objects. One version: `bpf.rs` says why.
+pub(crate) const CLANG: Tool =
+    Tool { program: "clang-14", package: "clang-14", works_with: &["--version"] };
+/// Of the same.
+pub(crate) const LLVM_STRIP: Tool =
+    Tool { program: "llvm-strip-14", package: "llvm-14", works_with: &["--version"] };
 /// Boots the guests of `lab run --driver vm`.
 pub(crate) const QEMU: Tool =
     Tool { program: "qemu-system-x86_64", package: "qemu-system-x86", works_with: &["--version"] };

@@ -14,6 +14,8 @@ mod request;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod address;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod bpf;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod budget;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod cluster;
@@ -57,6 +59,7 @@ pub use request::{Filter, Namespaces, Request};
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 pub use {
     address::parse::parse_addresses,
+    bpf::{BpfError, Iteration, Object, ObjectFile},
     conntrack::parse::parse_conntrack,
     ipvs::parse::{parse_ipvs_services, parse_ipvs_timeouts},
     ipvs::rows::parse_ipvs_entries,

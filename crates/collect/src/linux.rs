@@ -6,7 +6,7 @@ mod look_again;
 use std::io;
 
 use rustix::process::geteuid;
-use stillopen_model::{ConntrackSettings, OnHost, Snapshot, Sysctls, pair_ends};
+use stillopen_model::{ConntrackSettings, KernelHz, OnHost, Snapshot, Sysctls, pair_ends};
 
 use crate::{
     CollectError, Filter, Namespaces, Request,
@@ -20,7 +20,7 @@ use crate::{
         read::{Buffer, Whole},
     },
     netns::{self, Place, read::Listed},
-    process::read::owners,
+    process::read::{Kernel, owners},
     sock_diag::{self, NO_FD, Sockets, View},
     sysctl, tables,
 };
@@ -73,7 +73,19 @@ pub fn collect(request: &Request, taken_at: String) -> Result<Collected, Collect
     }
     if request.owners || request.filter.pid.is_some() {
         let only = request.filter.pid;
-        let found = owners(&mut sockets, taken_over.iter().map(|taken| taken.by_inode), only)?;
+        let sees = Sees { root, every_pid: netns::read::sees_every_pid() };
+        let kernel = match snapshot.host.hz {
+            // Its numbers of processes are those of the first PID namespace.
+            KernelHz::Known(hz)
+                if sees.every_pid
+                    && request.iterators_from.is_some_and(|n| n <= sockets.connections.len()) =>
+            {
+                Some(Kernel { hz, namespaces: &snapshot.namespaces })
+            }
+            KernelHz::Known(_) | KernelHz::Foreign => None,
+        };
+        let others = taken_over.iter().map(|taken| taken.by_inode);
+        let found = owners(&mut sockets, others, only, kernel)?;
         for taken in &taken_over {
             let owner = found.of_inode(taken.by_inode);
             sockets.connections[taken.connection].on_host = OnHost::Proxy { owner };
@@ -81,7 +93,6 @@ pub fn collect(request: &Request, taken_at: String) -> Result<Collected, Collect
         if only.is_some() {
             keep_owned(&mut sockets);
         }
-        let sees = Sees { root, every_pid: netns::read::sees_every_pid() };
         gaps.owners(&sockets.connections, &found, sees);
         snapshot.processes = found.processes;
         snapshot.services = cluster::read::describe(&mut snapshot.processes);

@@ -12,6 +12,9 @@ pub struct Request {
     /// Whether to find each connection's process, and through it the keepalive values. It costs
     /// several times the list itself.
     pub owners: bool,
+    /// From how many connections on BPF iterators find the owners, where this process may load them: a tenth of the
+    /// cost for each, and as much as some thousand to begin with. `None`: never.
+    pub iterators_from: Option<usize>,
     /// Which connections.
     pub filter: Filter,
 }

@@ -1,10 +1,12 @@
 //! What changes a connection: keepalive on sockets of other programs and its undo, one probe on demand, and
 //! the end of connections that are dead. Nothing here acts without being called for it.
 //!
-//! Read first: `choose.rs` (what is to be done), then `rescue.rs`, `ask.rs` and `close.rs` (doing it); `run/` stands by
+//! Read first: `choose.rs` (what is to be done), then `rescue.rs`, `arm.rs`, `ask.rs` and `close.rs` (doing it); `run/` stands by
 //! itself.
 #![deny(unsafe_code)]
 
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod arm;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod ask;
 mod choose;
@@ -34,6 +36,7 @@ pub use keepalive::turn_on;
 
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 pub use {
+    arm::{MANY, arm_here},
     ask::{Answer, BATCH, Stakes, ask, batch_size},
     close::{Closed, confirm, end},
     refusal::Refusal,

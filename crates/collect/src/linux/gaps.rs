@@ -118,6 +118,12 @@ impl Gaps {
 
     /// What the pass over the processes left open.
     pub(super) fn owners(&mut self, connections: &[Connection], found: &Owners, sees: Sees) {
+        if let Some(error) = &found.not_iterated {
+            let reason = format!(
+                "no BPF iterator was used, and each process's descriptors were read instead, which takes longer: {error}"
+            );
+            self.push("bpf", reason, "");
+        }
         let unowned = connections.iter().filter(|connection| connection.owner.is_none()).count();
         let others_hidden = found.hidden > 0 || !sees.root;
         let how = match (sees.root, sees.every_pid) {

@@ -30,9 +30,13 @@ impl Pair {
     }
 
     fn collect(&self) -> Collected {
-        let filter =
-            Filter { pid: Some(std::process::id()), ports: vec![self.port()], ..Filter::default() };
-        let request = Request { namespaces: Namespaces::This, owners: true, filter };
+        self.collect_by(Some(std::process::id()), None)
+    }
+
+    fn collect_by(&self, pid: Option<u32>, iterators_from: Option<usize>) -> Collected {
+        let filter = Filter { pid, ports: vec![self.port()], ..Filter::default() };
+        let request =
+            Request { namespaces: Namespaces::This, owners: true, iterators_from, filter };
         collect(&request, "2026-01-01T00:00:00Z".to_owned()).unwrap()
     }
 }
@@ -101,10 +105,43 @@ fn the_second_look_takes_what_changed_and_drops_what_has_gone() {
 
 #[test]
 fn a_process_that_is_not_there_is_named() {
-    let filter = Filter { pid: Some(u32::MAX), ..Filter::default() };
-    let request = Request { namespaces: Namespaces::This, owners: true, filter };
-    let error = collect(&request, String::new()).unwrap_err();
-    assert!(error.to_string().contains("no process 4294967295"), "{error}");
+    for iterators_from in [None, Some(0)] {
+        let filter = Filter { pid: Some(u32::MAX), ..Filter::default() };
+        let request =
+            Request { namespaces: Namespaces::This, owners: true, iterators_from, filter };
+        let error = collect(&request, String::new()).unwrap_err();
+        assert!(error.to_string().contains("no process 4294967295"), "{error}");
+    }
+}
+
+#[test]
+fn iterators_find_the_owners_and_options_that_the_descriptors_show() {
+    for at in ["127.0.0.1:0", "[::1]:0"] {
+        let pair = Pair::new(at);
+        let copy = pair.client.try_clone().unwrap();
+        sockopt::set_tcp_keepidle(&pair.client, Duration::from_secs(77)).unwrap();
+        sockopt::set_socket_keepalive(&pair.server, true).unwrap();
+        sockopt::set_tcp_user_timeout(&pair.server, 5_500).unwrap();
+        for pid in [None, Some(std::process::id())] {
+            let [one_by_one, at_once] =
+                [None, Some(0)].map(|iterators_from| pair.collect_by(pid, iterators_from));
+            assert_eq!(at_once.snapshot.gaps, [], "they were used");
+            assert_eq!(at_once.snapshot.processes, one_by_one.snapshot.processes);
+            let rows = |of: &Collected| {
+                let handles = (0..of.snapshot.connections.len()).map(|at| of.handle(at));
+                let c = of.snapshot.connections.iter();
+                let mut rows: Vec<_> = c
+                    .zip(handles)
+                    .map(|(c, handle)| (c.local, handle.unwrap(), c.keepalive, c.user_timeout))
+                    .collect();
+                rows.sort_by_key(|row| row.0);
+                rows
+            };
+            assert_eq!(rows(&at_once), rows(&one_by_one));
+            assert_eq!(rows(&at_once).len(), 2);
+        }
+        drop(copy);
+    }
 }
 
 #[test]

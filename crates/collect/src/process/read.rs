@@ -1,19 +1,22 @@
-//! One pass over `/proc/*/fd`. Nothing is allocated for a file descriptor.
+//! Who holds which connection: by a BPF iterator where that is asked for, and for what it leaves open by one pass over
+//! `/proc/*/fd`. Nothing is allocated for a file descriptor.
 
-use std::{fs, io, mem::MaybeUninit, os::fd::OwnedFd};
+use std::{collections::HashMap, fs, io, mem::MaybeUninit, os::fd::OwnedFd};
 
 use rustix::{
     fs::{CWD, Mode, OFlags, RawDir, openat, readlinkat_raw},
     io::Errno,
 };
-use stillopen_model::Process;
+use stillopen_model::{Namespace, Process};
 
 use super::{
-    options::Holder,
+    iterate::{Descriptor, each_descriptor},
+    options::{Holder, SocketOptions},
     parse::{command, effective_uid, number, socket_inode},
 };
 use crate::{
     CollectError,
+    bpf::BpfError,
     sock_diag::{NO_FD, Sockets},
 };
 
@@ -34,6 +37,17 @@ pub(crate) struct Owners {
     pub refused: u32,
     /// The sockets asked for beside the connections, with their owners. Sorted.
     pub others: Vec<(u32, Option<u32>)>,
+    /// Why no BPF iterator was used, where one was asked for.
+    pub not_iterated: Option<BpfError>,
+}
+
+/// What the raw options of a BPF iterator are read against.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kernel<'a> {
+    /// `CONFIG_HZ`
+    pub hz: u32,
+    /// The snapshot's, with their sysctls.
+    pub namespaces: &'a [Namespace],
 }
 
 impl Owners {
@@ -60,18 +74,27 @@ pub(crate) fn pids() -> Result<Vec<u32>, CollectError> {
 }
 
 /// Finds the owner and the options of every connection. Where several processes hold one, the lowest
-/// process id owns it. `others`: inodes to find the owners of, too. `only`: look at this process alone.
+/// process id owns it. `others`: inodes to find the owners of, too. `only`: look at this process alone. `kernel`: by a
+/// BPF iterator first; process ids are those of the host's first PID namespace then.
 pub(crate) fn owners(
     sockets: &mut Sockets,
     others: impl Iterator<Item = u32>,
     only: Option<u32>,
+    kernel: Option<Kernel<'_>>,
 ) -> Result<Owners, CollectError> {
     let mut pass = Pass::new(sockets, others);
+    if let Some(kernel) = kernel {
+        pass.found.not_iterated = pass.iterate(kernel, only).err();
+    }
+    pass.look_up_inodes();
     if let Some(pid) = only {
         pass.process(pid).map_err(|error| match error {
             Errno::NOENT | Errno::SRCH => CollectError::NoProcess { pid },
             error => CollectError::Process { pid, cause: io::Error::from(error) },
         })?;
+        return Ok(pass.found);
+    }
+    if pass.index.is_empty() && pass.found.others.is_empty() {
         return Ok(pass.found);
     }
     for pid in pids()? {
@@ -86,7 +109,7 @@ pub(crate) fn owners(
 
 struct Pass<'a> {
     sockets: &'a mut Sockets,
-    /// Inode and position of each connection, sorted.
+    /// Inode and position of each connection without an owner so far, sorted.
     index: Vec<(u32, u32)>,
     found: Owners,
     room: Box<[MaybeUninit<u8>]>,
@@ -94,18 +117,44 @@ struct Pass<'a> {
 
 impl<'a> Pass<'a> {
     fn new(sockets: &'a mut Sockets, others: impl Iterator<Item = u32>) -> Self {
-        let mut index: Vec<(u32, u32)> =
-            sockets.connections.iter().map(|c| c.inode).zip(0..).collect();
-        index.sort_unstable();
         sockets.fds = vec![NO_FD; sockets.connections.len()];
         let mut others: Vec<_> = others.map(|inode| (inode, None)).collect();
         others.sort_unstable();
         Self {
             sockets,
-            index,
+            index: Vec::new(),
             found: Owners { others, ..Owners::default() },
             room: vec![MaybeUninit::uninit(); ENTRIES].into_boxed_slice(),
         }
+    }
+
+    /// The connections that the kernel's own list of descriptors names. Not among them: what an MPTCP socket stands for,
+    /// and what no process holds.
+    fn iterate(&mut self, kernel: Kernel<'_>, only: Option<u32>) -> Result<(), BpfError> {
+        let by_cookie: HashMap<u64, usize> =
+            self.sockets.cookies.iter().copied().zip(0..).collect();
+        let mut row = (0, None);
+        each_descriptor(|descriptor| {
+            let Descriptor { cookie, pid, fd, .. } = descriptor;
+            let Some(&at) = by_cookie.get(&cookie) else { return };
+            if only.is_some_and(|only| only != pid) || self.sockets.connections[at].owner.is_some()
+            {
+                return;
+            }
+            if row.0 != pid {
+                row = (pid, None);
+            }
+            let namespace = kernel.namespaces.get(self.sockets.connections[at].netns as usize);
+            let sysctls = namespace.and_then(|namespace| namespace.sysctls);
+            let options = sysctls.map(|defaults| descriptor.options(kernel.hz, &defaults));
+            self.own(at, fd, options, pid, &mut row.1);
+        })
+    }
+
+    fn look_up_inodes(&mut self) {
+        let unowned = (0..).zip(&self.sockets.connections).filter(|(_, c)| c.owner.is_none());
+        self.index = unowned.map(|(at, c)| (c.inode, at)).collect();
+        self.index.sort_unstable();
     }
 
     fn process(&mut self, pid: u32) -> Result<(), Errno> {
@@ -145,14 +194,10 @@ impl<'a> Pass<'a> {
     fn claim(&mut self, inode: u32, fd: u32, holder: &mut Holder, row: &mut Option<u32>) {
         if let Ok(at) = self.index.binary_search_by_key(&inode, |entry| entry.0) {
             let at = self.index[at].1 as usize;
-            let connection = &mut self.sockets.connections[at];
-            if connection.owner.is_none() {
-                connection.owner = Some(self.found.row(holder.pid(), row));
-                self.sockets.fds[at] = fd;
-                if let Some(options) = holder.options(fd, self.sockets.cookies[at]) {
-                    connection.keepalive = options.keepalive;
-                    connection.user_timeout = Some(options.user_timeout);
-                } else if holder.refused() {
+            if self.sockets.connections[at].owner.is_none() {
+                let options = holder.options(fd, self.sockets.cookies[at]);
+                self.own(at, fd, options, holder.pid(), row);
+                if options.is_none() && holder.refused() {
                     self.found.refused += 1;
                 }
             }
@@ -163,11 +208,31 @@ impl<'a> Pass<'a> {
             self.found.others[at].1 = Some(self.found.row(holder.pid(), row));
         }
     }
+
+    fn own(
+        &mut self,
+        at: usize,
+        fd: u32,
+        options: Option<SocketOptions>,
+        pid: u32,
+        row: &mut Option<u32>,
+    ) {
+        let connection = &mut self.sockets.connections[at];
+        connection.owner = Some(self.found.row(pid, row));
+        self.sockets.fds[at] = fd;
+        if let Some(options) = options {
+            connection.keepalive = options.keepalive;
+            connection.user_timeout = Some(options.user_timeout);
+        }
+    }
 }
 
 impl Owners {
     fn row(&mut self, pid: u32, row: &mut Option<u32>) -> u32 {
         *row.get_or_insert_with(|| {
+            if let Some(at) = self.processes.iter().position(|process| process.pid == pid) {
+                return u32::try_from(at).unwrap_or(u32::MAX);
+            }
             let read = |name| fs::read(format!("{PROC}/{pid}/{name}")).unwrap_or_default();
             self.processes.push(Process {
                 pid,

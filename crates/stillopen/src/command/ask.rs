@@ -45,8 +45,14 @@ struct Row {
 
 /// Status 0: all that were asked answer; 1: one does not, or could not be asked.
 pub(crate) fn run(args: &AskArgs) -> Result<ExitCode> {
-    let look =
-        Look { select: &args.select, limits: &[], owners: true, sample: None, only_holder: true };
+    let look = Look {
+        select: &args.select,
+        limits: &[],
+        owners: true,
+        iterators_from: None,
+        sample: None,
+        only_holder: true,
+    };
     let collected = host::read(&look)?;
     let diagnoses = diagnose(&collected.snapshot);
     let mut rows = asked_for(args, &collected, &diagnoses);

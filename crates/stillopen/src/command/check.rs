@@ -54,6 +54,7 @@ fn read_host(args: &CheckArgs) -> Result<Snapshot> {
         select: &args.select,
         limits: &args.path.limits,
         owners: !args.no_owners,
+        iterators_from: None,
         sample: args.sample,
         only_holder: false,
     };

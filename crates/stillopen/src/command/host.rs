@@ -18,6 +18,8 @@ pub(super) struct Look<'a> {
     /// Those of the command line.
     pub(super) limits: &'a [LimitArg],
     pub(super) owners: bool,
+    /// As in [`Request`].
+    pub(super) iterators_from: Option<usize>,
     /// Look a second time after so long.
     pub(super) sample: Option<Duration>,
     /// Of a process that was named, read only the ends that it holds itself.
@@ -39,7 +41,8 @@ pub(super) fn read(look: &Look<'_>) -> Result<Collected> {
         (true, true) => Filter { pid: wanted.pid, ..Filter::default() },
         (true, false) => Filter::default(),
     };
-    let request = Request { namespaces, owners: look.owners, filter };
+    let Look { owners, iterators_from, .. } = *look;
+    let request = Request { namespaces, owners, iterators_from, filter };
     let mut collected = collect(&request, clock::now())?;
     if let Some(time) = look.sample {
         clock::wait(time, "Watching for the peers' probes");

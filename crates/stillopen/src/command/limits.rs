@@ -94,7 +94,7 @@ fn print_in_force(args: &LimitsArgs) -> Result<()> {
 pub(super) fn read_host(owners: bool) -> Result<Snapshot> {
     let configured = config::read()?;
     let namespaces = host::default_namespaces();
-    let request = Request { namespaces, owners, filter: Filter::default() };
+    let request = Request { namespaces, owners, iterators_from: None, filter: Filter::default() };
     let taken_at = clock::now();
     let mut snapshot = match collect(&request, taken_at.clone()) {
         Ok(collected) => collected.snapshot,

@@ -23,6 +23,7 @@ mod filters;
 mod json_shape;
 mod limits_of_a_file;
 mod local_peers;
+mod many;
 mod not_the_path;
 mod rescue;
 mod snapshot_files;

@@ -7,12 +7,12 @@ mod json;
 mod text;
 mod undo;
 
-use std::{fs, process::ExitCode};
+use std::{collections::BTreeMap, fs, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
-use stillopen_collect::{Collected, Handle, SocketOptions};
-use stillopen_model::{Diagnosis, KeepaliveValues, Verdict, diagnose};
-use stillopen_remedy::{Choice, Left, Refusal, Rescuer, Undo, UndoRow, choose};
+use stillopen_collect::{BpfError, Collected, Handle, SocketOptions};
+use stillopen_model::{Diagnosis, Gap, Keepalive, KeepaliveValues, Millis, Verdict, diagnose};
+use stillopen_remedy::{Choice, Left, MANY, Refusal, Rescuer, Undo, UndoRow, arm_here, choose};
 
 use super::host::{self, Look};
 use crate::{cli::rescue::RescueArgs, clock, output, paste::Options, report::LeftOut};
@@ -35,6 +35,9 @@ enum Act {
     },
     Leave(Left),
 }
+
+/// A socket's cookie with its values, and where what was done goes.
+type ToArm<'a> = ((u64, KeepaliveValues), &'a mut Option<Result<SocketOptions, Refusal>>);
 
 /// What was read and what is done about it.
 struct Rescue<'a> {
@@ -71,6 +74,7 @@ fn read(args: &RescueArgs) -> Result<(Collected, Vec<Diagnosis>)> {
         select: &args.select,
         limits: &args.path.limits,
         owners: true,
+        iterators_from: Some(MANY),
         sample: None,
         only_holder: true,
     };
@@ -130,15 +134,53 @@ impl Rescue<'_> {
     }
 
     fn arm(&mut self) {
+        self.arm_many();
         let mut rescuer = Rescuer::default();
         let bar = clock::bar(self.rows.len(), "Turning keepalive on");
         for row in &mut self.rows {
             bar.inc(1);
             let Act::Arm { values, done, .. } = &mut row.act else { continue };
+            if done.is_some() {
+                continue;
+            }
             let armed = row.handle.ok_or(Refusal::NoOwner);
             *done = Some(armed.and_then(|handle| rescuer.arm(handle, *values)));
         }
         bar.finish_and_clear();
+    }
+
+    /// Those of each namespace that has many, at once where that is permitted.
+    fn arm_many(&mut self) {
+        let Self { collected, rows, .. } = self;
+        let mut by_namespace: BTreeMap<u32, Vec<ToArm<'_>>> = BTreeMap::new();
+        for row in rows {
+            let (Some(Handle { cookie, .. }), Act::Arm { values, done, .. }) =
+                (row.handle, &mut row.act)
+            else {
+                continue;
+            };
+            let netns = collected.snapshot.connections[row.index as usize].netns;
+            by_namespace.entry(netns).or_default().push(((cookie, *values), done));
+        }
+        by_namespace.retain(|_, chosen| chosen.len() >= MANY);
+        for (netns, to_arm) in by_namespace {
+            let (chosen, done): (Vec<_>, Vec<_>) = to_arm.into_iter().unzip();
+            let armed = match collected.in_namespace(netns, || arm_here(&chosen)) {
+                Ok(Ok(armed)) => armed,
+                Ok(Err(error)) => {
+                    collected.snapshot.gaps.push(one_by_one(&error));
+                    continue;
+                }
+                // It is said of each, one by one.
+                Err(_) => continue,
+            };
+            for ((armed, done), (_, values)) in armed.into_iter().zip(done).zip(chosen) {
+                // Each was accepted, and TCP_USER_TIMEOUT was not set.
+                let keepalive = Keepalive::On(values.times());
+                let after = SocketOptions { keepalive, user_timeout: Millis::default() };
+                *done = armed.then_some(Ok(after));
+            }
+        }
     }
 
     fn is_refused(&self) -> bool {
@@ -146,5 +188,16 @@ impl Rescue<'_> {
             Act::Arm { done, .. } => matches!(done, Some(Err(_))),
             Act::Leave(left) => matches!(left, Left::TooLate | Left::TooTight),
         })
+    }
+}
+
+/// Why many sockets were not armed at once.
+fn one_by_one(error: &BpfError) -> Gap {
+    Gap {
+        source: "bpf".into(),
+        reason: format!(
+            "no BPF iterator was used, and sockets were armed one by one, which takes longer: {error}"
+        ),
+        how: String::new(),
     }
 }
