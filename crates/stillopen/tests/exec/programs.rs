@@ -11,7 +11,7 @@ pub(crate) const SERVER: &str = "import http.server, os; http.server.HTTPServer(
                       http.server.SimpleHTTPRequestHandler).serve_forever()";
 
 /// Processes of this machine whose command line has this word.
-fn processes_with(word: &str) -> usize {
+pub(crate) fn processes_with(word: &str) -> usize {
     let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| {
         let text = fs::read(entry.ok()?.path().join("cmdline")).ok()?;
         Some(text.split(|byte| *byte == 0).any(|part| part == word.as_bytes()))
@@ -21,7 +21,7 @@ fn processes_with(word: &str) -> usize {
 
 /// Waits until there is none.
 #[track_caller]
-fn until_none_with(word: &str) {
+pub(crate) fn until_none_with(word: &str) {
     let deadline = now() + Duration::from_secs(10);
     while processes_with(word) > 0 {
         assert!(now() < deadline, "{word} is still there");

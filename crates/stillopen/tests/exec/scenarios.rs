@@ -1,19 +1,27 @@
 //! `lab run --driver netns` as an ordinary user: a scenario on this host's own TCP, and what is refused.
 
-use std::process::{Output, Stdio};
+use std::{
+    fs,
+    process::{Child, Output, Stdio},
+    time::Duration,
+};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::user::User;
+use crate::{
+    programs::{processes_with, until_none_with},
+    user::{User, now},
+};
 
-fn run(user: &User, args: &[&str]) -> std::process::Child {
+fn run(user: &User, args: &[&str]) -> Child {
     let stillopen = user.stillopen();
     let words = [&[stillopen.as_str(), "lab", "run", "--driver", "netns"], args].concat();
     let mut command = user.command(&words);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start stillopen")
 }
 
-fn ended(child: std::process::Child) -> (Option<i32>, String, String) {
+fn ended(child: Child) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (status.code(), text(stdout), text(stderr))
@@ -107,4 +115,50 @@ fn where_namespaces_are_forbidden_a_scenario_says_so() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("user.max_user_namespaces is 0"), "{stderr}");
+}
+
+/// Waits until its steps have begun: from then on it has an epoll.
+#[track_caller]
+fn until_begun(child: &Child) {
+    let folder = format!("/proc/{}/fd", child.id());
+    let has_epoll = || {
+        // It may be root's for a moment, before another user's.
+        let open = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let mut targets = open.filter_map(|fd| fs::read_link(fd.path()).ok());
+        targets.any(|target| target.as_os_str() == "anon_inode:[eventpoll]")
+    };
+    let deadline = now() + Duration::from_secs(10);
+    while !has_epoll() {
+        assert!(now() < deadline, "it does not begin");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_step_that_is_late_is_no_result() {
+    let user = User::new();
+    let longer = |watch: &str| SHORT.replace("100s", watch).replace("\"90s\"", "\"300s\"");
+    let (stopped, clock) = (user.file("stopped.toml", &longer("310s")), longer("400s"));
+    let clock = user.file("clock.toml", &clock);
+    let child = run(&user, &[&stopped]);
+    until_begun(&child);
+    kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
+    // Four seconds pass; the other's last step was to be after three.
+    assert_eq!(ended(run(&user, &[&clock])).0, Some(0));
+    kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
+    let (status, stdout, stderr) = ended(child);
+    assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
+    assert!(stderr.contains("this host is too busy: step "), "{stderr}");
+}
+
+#[test]
+fn nothing_is_left_of_a_scenario_that_is_killed() {
+    let user = User::new();
+    let file = user.file("killed.toml", SHORT);
+    let mut child = run(&user, &[&file]);
+    until_begun(&child);
+    assert!(processes_with(&file) > 1, "it and process 1 of its namespaces");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until_none_with(&file);
 }
