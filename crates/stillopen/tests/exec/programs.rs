@@ -105,9 +105,11 @@ fn in_a_terminal(user: &User, then: &str, args: &[&str]) -> String {
     let terminal = user.file(
         "terminal.py",
         &format!(
-            "import os, pty, sys\n\
+            "import os, pty, signal, sys\n\
              pid, terminal = pty.fork()\n\
              if pid == 0: os.execv(sys.argv[1], sys.argv[1:])\n\
+             signal.signal(signal.SIGALRM, lambda *_: os.kill(pid, signal.SIGKILL))\n\
+             signal.alarm(30)\n\
              text = b''\n\
              while b'ready' not in text: text += os.read(terminal, 1000)\n\
              {then}\n\
