@@ -1,8 +1,8 @@
 //! Whether a socket of the supervisor's is what the caller would have got from the kernel.
 //!
 //! A socket has the network namespace, the user and the cgroup of who makes it, for ever: with those of the
-//! supervisor a caller could reach a network that it was taken out of. What was read is never remembered, as
-//! nothing tells of a change; only the files of the last threads stay open, as to open them is half of a look.
+//! supervisor a caller could reach a network that it was taken out of. What was read of a caller is never remembered,
+//! as nothing tells of a change; only the files of the last threads stay open, as to open them is half of a look.
 //!
 //! From Linux 6.13 one call tells user and cgroup (`information.rs`); before, they are in the texts of /proc.
 
@@ -39,8 +39,7 @@ pub(super) struct Own {
     recent: Vec<Option<Files>>,
 }
 
-/// How cgroups are compared. Somebody may move the supervisor along with the program: its own is looked up each
-/// time, too.
+/// How cgroups are compared. Somebody may move the supervisor along with the program: its own is looked up, too.
 enum Cgroup {
     /// A kernel without cgroups.
     None,
@@ -48,8 +47,19 @@ enum Cgroup {
     /// looked at.
     Number,
     /// `/proc/self/cgroup`, where there are hierarchies of version 1: a socket is charged there, too.
-    Text(OwnedFd),
+    Text(OwnText),
 }
+
+/// The supervisor's own list of cgroups. It takes the kernel three times as long as all else that is looked at; so it
+/// is read only where a caller's differs from what it was, and else each [`OWN_EACH`] looks, for whoever moves the
+/// supervisor alone.
+struct OwnText {
+    file: OwnedFd,
+    known: Vec<u8>,
+    looks: u32,
+}
+
+const OWN_EACH: u32 = 64;
 
 /// Of a thread. They are that thread's for ever: once it has ended they can't be read, also where another one has
 /// got its number.
@@ -93,7 +103,7 @@ impl Own {
             pidfd(own).ok().filter(|pidfd| information(pidfd).is_ok_and(|i| i.user == user));
         let cgroup = match open(&proc, own, "cgroup") {
             Ok(text) if pidfd.is_some() && only_version_2(&text)? => Cgroup::Number,
-            Ok(text) => Cgroup::Text(text),
+            Ok(file) => Cgroup::Text(OwnText { file, known: Vec::new(), looks: 0 }),
             Err(Errno::NOENT) => Cgroup::None,
             Err(errno) => return Err(errno),
         };
@@ -135,7 +145,7 @@ impl Own {
         Ok(Files { thread, namespace, user, cgroup })
     }
 
-    fn difference(&self, files: &Files) -> io::Result<Option<Why>> {
+    fn difference(&mut self, files: &Files) -> io::Result<Option<Why>> {
         if namespace_of(&files.namespace)? != self.namespace {
             return Ok(Some(Why::Namespace));
         }
@@ -149,8 +159,8 @@ impl Own {
         if user != self.user {
             return Ok(Some(Why::User));
         }
-        let same = match (&self.cgroup, &files.cgroup, &self.pidfd) {
-            (Cgroup::Text(own), Some(theirs), _) => is_same_text(own, theirs)?,
+        let same = match (&mut self.cgroup, &files.cgroup, &self.pidfd) {
+            (Cgroup::Text(own), Some(theirs), _) => own.is_same(theirs)?,
             (Cgroup::Number, _, Some(own)) => number == information(own)?.cgroup,
             _ => true,
         };
@@ -166,10 +176,19 @@ fn only_version_2(cgroup: &OwnedFd) -> io::Result<bool> {
     Ok(text.starts_with(b"0::") && first_end == Some(text.len() - 1))
 }
 
-fn is_same_text(own: &OwnedFd, theirs: &OwnedFd) -> io::Result<bool> {
-    let mut room = [[MaybeUninit::uninit(); TEXT]; 2];
-    let [ours, others] = &mut room;
-    Ok(pread(own, ours, 0)?.0 == pread(theirs, others, 0)?.0)
+impl OwnText {
+    fn is_same(&mut self, theirs: &OwnedFd) -> io::Result<bool> {
+        let mut room = [[MaybeUninit::uninit(); TEXT]; 2];
+        let [ours, others] = &mut room;
+        let (theirs, _) = pread(theirs, others, 0)?;
+        self.looks = self.looks.wrapping_add(1);
+        if *theirs != *self.known || self.looks.is_multiple_of(OWN_EACH) {
+            let (own, _) = pread(&self.file, ours, 0)?;
+            self.known.clear();
+            self.known.extend_from_slice(own);
+        }
+        Ok(*theirs == *self.known)
+    }
 }
 
 fn namespace_of(link: &OwnedFd) -> io::Result<Link> {

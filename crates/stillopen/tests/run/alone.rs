@@ -107,9 +107,14 @@ os.wait()
 for pid in supervisor(), os.getpid(): open(other + '/cgroup.procs', 'w').write(str(pid))
 print(armed(socket.socket()))
 for pid in supervisor(), os.getpid(): open(folder + '/cgroup.procs', 'w').write(str(pid))
+# Its supervisor alone: that is noticed 64 sockets later at the latest.
+open(other + '/cgroup.procs', 'w').write(str(supervisor()))
+print([armed(socket.socket()) for _ in range(65)][-1])
+open(folder + '/cgroup.procs', 'w').write(str(supervisor()))
+print(armed(socket.socket()))
 os.rmdir(other)
 ";
     let (printed, report) = python_after(&[], &["--report"], script).reported();
-    assert_eq!(printed, "60/30/3 None\n60/30/3");
-    assert_eq!(report, "2 sockets; 1 socket left alone: 1 in another cgroup");
+    assert_eq!(printed, "60/30/3 None\n60/30/3\nNone\n60/30/3");
+    assert!(report.contains("left alone") && report.ends_with(" in another cgroup"), "{report}");
 }
