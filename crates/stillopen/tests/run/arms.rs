@@ -84,8 +84,9 @@ for wrong in (socket.AF_INET, socket.SOCK_STREAM, 17), (socket.AF_INET, 99, 0):
 
 #[test]
 fn a_static_program() {
+    let before = [&["unshare", "--net"], &AS_NOBODY[..]].concat();
     let (printed, report) =
-        Ran::of(&mut command(&AS_NOBODY, &["--report"], &[&file("rebind")])).reported();
+        Ran::of(&mut command(&before, &["--report"], &[&file("rebind")])).reported();
     // Also: no address is in use after the program's own close.
     assert_eq!((printed.as_str(), report.as_str()), ("0 0", "20000 sockets"));
 }

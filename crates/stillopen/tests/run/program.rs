@@ -17,8 +17,9 @@ use rustix::process::geteuid;
 pub(crate) const AS_NOBODY: [&str; 4] =
     ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
-/// A program that does not end is killed after so long, and its test fails.
-const PATIENCE: [&str; 4] = ["timeout", "--foreground", "--signal=KILL", "120s"];
+/// A program that does not end is killed after so long, and its test fails. On a machine that does much else 20,000
+/// sockets take more than a minute.
+const PATIENCE: [&str; 4] = ["timeout", "--foreground", "--signal=KILL", "600s"];
 
 /// Debian's own, which every user may run.
 pub(crate) const PYTHON: &str = "/usr/bin/python3";

@@ -14,7 +14,7 @@ use crate::{
     program::{AS_NOBODY, PYTHON, Ran, SUPERVISOR, command, python, python_after, without},
 };
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(120);
 
 /// Until the supervisor, which is nobody's child any more, has been waited for.
 #[track_caller]

@@ -15,9 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { THREADS = 50, EACH = 200, CHILDREN = 60, OF_A_CHILD = 10 };
+enum { THREADS = 50, EACH = 200, CHILDREN = 60, OF_A_CHILD = 10, FOR_A_SIGNAL = 10 };
 
-static atomic_long armed, unarmed, failed, signals;
+static atomic_long armed, unarmed, failed, signals, started;
 static atomic_int done;
 static char *self;
 extern char **environ;
@@ -46,7 +46,12 @@ static void make(int number) {
 }
 
 static void *makes(void *number) {
-    for (int i = 0; i < EACH; i++) make((int)(long)number + i);
+    for (int i = 0; i < EACH; i++) {
+        /* However the threads are scheduled, signals come all the while. */
+        while (signals < started / FOR_A_SIGNAL) sched_yield();
+        started++;
+        make((int)(long)number + i);
+    }
     return NULL;
 }
 
@@ -112,6 +117,6 @@ int main(int count, char **arguments) {
     pthread_join(starter, NULL);
     done = 1;
     pthread_join(rain, NULL);
-    printf("%ld %ld %ld %d\n", armed, unarmed, failed, signals > 1000);
+    printf("%ld %ld %ld %d\n", armed, unarmed, failed, signals >= THREADS * EACH / FOR_A_SIGNAL - 1);
     return 0;
 }
