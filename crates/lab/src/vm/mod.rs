@@ -45,6 +45,26 @@ use crate::{
     scenario::Scenario,
 };
 
+/// What a run is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// The kernel boots.
+    Boots,
+    /// The scenario or the client runs, for so long on the guest's clock.
+    Runs(Duration),
+}
+
+impl Phase {
+    /// What begins with a line of the guest.
+    fn of(line: &Line) -> Option<Self> {
+        match line {
+            Line::Ready { .. } => Some(Self::Runs(Duration::ZERO)),
+            Line::Clock { at_ms } => Some(Self::Runs(Duration::from_millis(*at_ms))),
+            _ => None,
+        }
+    }
+}
+
 /// More than any boot takes on a busy machine; what is longer hangs.
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -247,7 +267,8 @@ fn includes(missed: &[PathBuf]) -> String {
 }
 
 /// Runs a scenario on `kernel`, and beside it, in the same boot, the same with the keepalive that cures it.
-/// Meanwhile the commands of `on_node` are run on the node of the first of both.
+/// Meanwhile the commands of `on_node` are run on the node of the first of both, and told of in the order of their
+/// times; `tell` is told what it is at.
 ///
 /// # Errors
 /// The path is no kernel's, a command comes after the scenario's end, or the guest fails.
@@ -257,6 +278,7 @@ pub fn run(
     cure: Option<KeepaliveValues>,
     kernel: &Kernel,
     on_node: &[OnNode],
+    tell: impl Fn(Phase),
 ) -> Result<(Run, Option<Run>), VmError> {
     let options = RunOptions { hz: Some(kernel.hz), ..options.clone() };
     let cured = cure.map(|values| RunOptions { keepalive: Some(values), ..options.clone() });
@@ -273,8 +295,15 @@ pub fn run(
     }
     let watch = scenario.watch.unwrap_or_default().0;
     job.watch_ms = scenario.incident.as_ref().map_or(millis(watch), incident::longest_ms);
-    job.processes = on_node::processes(on_node, 0, job.watch_ms)?;
-    let boot = qemu::boot(kernel, &job, None, LIMIT, Some)?;
+    let mut on_node = on_node.to_vec();
+    on_node.sort_by_key(|command| command.at);
+    job.processes = on_node::processes(&on_node, 0, job.watch_ms)?;
+    job.tells_time = true;
+    tell(Phase::Boots);
+    let boot = qemu::boot(kernel, &job, None, LIMIT, |line| {
+        Phase::of(&line).into_iter().for_each(&tell);
+        Some(line)
+    })?;
     let mut runs = Vec::new();
     for ((options, path), lane) in arms.iter().zip(&paths).zip(&job.lanes) {
         let mut result = run::blank(scenario, path, options);
@@ -295,7 +324,7 @@ pub fn run(
     let mut runs = runs.into_iter();
     let mut asked = runs.next().ok_or_else(|| VmError::Protocol("no lane".into()))?;
     if let Some(kernel) = &mut asked.result.kernel {
-        kernel.on_node = on_node::results(on_node, &boot.lines);
+        kernel.on_node = on_node::results(&on_node, &boot.lines);
     }
     Ok((asked, runs.next()))
 }

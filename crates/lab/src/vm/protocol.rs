@@ -21,6 +21,9 @@ pub(crate) struct Job {
     pub processes: Vec<Process>,
     /// How long to watch after the start.
     pub watch_ms: u64,
+    /// Whether somebody wants to see how the time goes.
+    #[serde(default)]
+    pub tells_time: bool,
 }
 
 /// A program of the guest's memory, and when and where to start it.
@@ -153,6 +156,8 @@ pub(crate) enum Line {
     /// Set-up is done; the scenario starts at this virtual time, on a border of the timer wheel, when the
     /// time of day is `epoch_ms` since 1970.
     Ready { at_ms: u64, start_ms: u64, epoch_ms: u64 },
+    /// What time it is, now and then; since the start.
+    Clock { at_ms: u64 },
     /// What a program saw.
     Saw { lane: u8, connection: usize, who: End, what: String, bytes: usize, at_ms: u64 },
     /// A step's send came to this.

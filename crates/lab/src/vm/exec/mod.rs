@@ -14,7 +14,7 @@ use std::{
 use self::{heard::Heard, missed::missed};
 
 use super::{
-    Kernel, VmError, count, image, lane, millis, needs,
+    Kernel, Phase, VmError, count, image, lane, millis, needs,
     protocol::{Bytes, Line, Place, Process, Serves, Stream},
     qemu,
 };
@@ -65,7 +65,8 @@ pub struct Executed {
     pub image: usize,
 }
 
-/// Runs the client of `request` in a guest with `kernel`. What is written is handed to `wrote` as it comes.
+/// Runs the client of `request` in a guest with `kernel`. What is written is handed to `wrote` as it comes; `tell`
+/// is told what it is at, after what the client needs is packed.
 ///
 /// # Errors
 /// The path is no kernel's, a command or a file is not there, there is too much of it, the client cannot be
@@ -75,6 +76,7 @@ pub fn exec(
     options: &ExecOptions,
     kernel: &Kernel,
     mut wrote: impl FnMut(Wrote<'_>),
+    tell: impl Fn(Phase),
 ) -> Result<Executed, VmError> {
     let profile = Profile::named(&request.profile);
     let profile = profile.ok_or_else(|| RunError::Profile(request.profile.clone()))?;
@@ -115,9 +117,12 @@ pub fn exec(
     // Server and client are given their time each; nothing else ends the run.
     job.watch_ms = u64::MAX / 2;
 
+    job.tells_time = true;
+    tell(Phase::Boots);
     let mut heard = Heard::of(number);
     let boot = qemu::boot(kernel, &job, Some(pack), LIMIT, |line| {
         heard.take(&line);
+        Phase::of(&line).into_iter().for_each(&tell);
         let Line::Said { process, to, text } = line else { return Some(line) };
         let own_output = process == number && to == Stream::Out;
         wrote(if own_output { Wrote::Out(&text.0) } else { Wrote::Err(&text.0) });

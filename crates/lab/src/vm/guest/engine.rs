@@ -33,6 +33,8 @@ const START_ALIGNED_TO: u64 = 32_768;
 const SETTLES: Duration = Duration::from_secs(1);
 /// What was started just before the end may take so long to end.
 const LEFT_TO_END: Duration = Duration::from_secs(60);
+/// How often the host is told what time it is.
+const TOLD_AGAIN: Duration = Duration::from_secs(20);
 const NANOS: u64 = 1_000_000_000;
 
 /// What an event is of, packed into a number.
@@ -106,6 +108,8 @@ struct Engine<'a> {
     lines: &'a mut Vec<Line>,
     /// When the scenarios started; times of lines are from there.
     start: Duration,
+    /// When the time is told again, if at all.
+    tells: Option<Duration>,
 }
 
 /// Does everything that the job asks.
@@ -135,7 +139,8 @@ pub(super) fn run(job: &Job, lines: &mut Vec<Line>) -> Done<()> {
         name_namespaces(&client, &pods, &running)?;
     }
     let processes = Processes::new(&job.processes);
-    let mut engine = Engine { epoll, client, pods, lanes: running, processes, lines, start };
+    let tells = job.tells_time.then_some(Duration::ZERO);
+    let mut engine = Engine { epoll, client, pods, lanes: running, processes, lines, start, tells };
     let end = start + Duration::from_millis(job.watch_ms);
     let mut programs = programs::Programs::new(&engine.epoll, Token::Program.data())?;
     engine.wait_until(start)?;
@@ -357,6 +362,11 @@ impl Engine<'_> {
             if let Some(entries) = &mut lane.entries {
                 entries.look(at, self.lines)?;
             }
+        }
+        // Nothing is woken for it: while nothing happens, it passes in no time.
+        if self.tells.is_some_and(|next| next <= at) {
+            self.tells = Some(at + TOLD_AGAIN);
+            super::at_once(Line::Clock { at_ms: millis(at) })?;
         }
         Ok(ended)
     }

@@ -1,7 +1,7 @@
 //! `stillopen lab exec --driver vm`: the client in a guest with a real kernel, on warped time.
 
 use std::{
-    io::{self, Write as _},
+    io::{self, Write},
     path::PathBuf,
     time::Duration,
 };
@@ -12,6 +12,8 @@ use stillopen_lab::{
     vm::{self, ExecOptions, Executed, Kernel, Wrote},
 };
 use stillopen_model::human;
+
+use super::progress::Progress;
 
 /// What only this driver takes.
 pub(super) struct Asked {
@@ -25,14 +27,17 @@ pub(super) fn run(request: &Request, asked: Asked, say: impl Fn(&str)) -> Result
     let Asked { kernel, include, longest } = asked;
     let kernel = Kernel::find(kernel.as_deref()).context("find a kernel")?;
     let options = ExecOptions { include, longest };
-    let executed = vm::exec(request, &options, &kernel, |wrote| {
-        // Nobody may read it.
-        let _ = match wrote {
-            Wrote::Out(bytes) => io::stdout().write_all(bytes),
-            Wrote::Err(bytes) => io::stderr().write_all(bytes),
+    let progress = Progress::new("packing what the client needs");
+    let wrote = |wrote: Wrote<'_>| {
+        let (bytes, mut to): (_, Box<dyn Write>) = match wrote {
+            Wrote::Out(bytes) => (bytes, Box::new(io::stdout())),
+            Wrote::Err(bytes) => (bytes, Box::new(io::stderr())),
         };
-    })?;
-    let _ = io::stdout().flush();
+        // Nobody may read it.
+        progress.beside(bytes, || drop(to.write_all(bytes).and_then(|()| to.flush())));
+    };
+    let executed = vm::exec(request, &options, &kernel, wrote, |phase| progress.show(phase))?;
+    drop(progress);
     let Executed { summary, over_time, missed, kernel, image } = executed;
     if over_time {
         let waited = human(longest);

@@ -6,6 +6,8 @@ mod exec;
 mod exec_vm;
 mod list;
 mod programs;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod progress;
 mod run;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod vm;

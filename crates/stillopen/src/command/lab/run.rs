@@ -187,14 +187,17 @@ fn on_kernel(
     options: &RunOptions,
     cure: Option<KeepaliveValues>,
 ) -> Result<(Run, Option<Run>)> {
+    use super::progress::Progress;
     use stillopen_lab::vm::{self, Kernel, OnNode};
     if args.hz.is_some() {
         bail!("--hz is the model's: with --driver vm the kernel has its own");
     }
     let on_node = args.on_node.iter().map(|arg| OnNode { at: arg.at, words: arg.words.clone() });
     let on_node: Vec<OnNode> = on_node.collect();
+    let progress = Progress::new("packing the guest's image");
+    let tell = |phase| progress.show(phase);
     Kernel::find(args.kernel.as_deref())
-        .and_then(|kernel| vm::run(scenario, options, cure, &kernel, &on_node))
+        .and_then(|kernel| vm::run(scenario, options, cure, &kernel, &on_node, tell))
         .with_context(|| format!("run scenario {} on a real kernel", options.scenario))
 }
 

@@ -12,6 +12,7 @@ use stillopen_lab::vm::{
     parity::{self, Model},
 };
 
+use super::progress::Progress;
 use crate::cli::lab::{ParityArgs, VmArgs, VmCommand};
 
 /// Status as each command has it.
@@ -35,7 +36,9 @@ fn prepare() -> Result<ExitCode> {
 /// Status 0: model and kernel agree; 1: they differ.
 fn parity(args: &ParityArgs) -> Result<ExitCode> {
     let kernel = Kernel::find(args.kernel.as_deref()).context("find a kernel")?;
+    let progress = Progress::new("running the set on the kernel, in two guests");
     let on_kernel = parity::on_kernel(&kernel, args.seed).context("run the set on the kernel")?;
+    drop(progress);
     if let Some(file) = &args.record {
         let json = serde_json::to_string(&on_kernel.recorded)?;
         fs::write(file, json).with_context(|| format!("write {}", file.display()))?;
