@@ -5,7 +5,7 @@
 //! `under_payload_only`), and what the verdict adds (`verdict_findings`). Read `peer.rs` for what is
 //! known of probes that leave no stamp.
 
-use std::time::Duration;
+use std::{cell::OnceCell, time::Duration};
 
 use crate::{
     Connection, ConntrackSettings, Entry, Expiry, FarEnd, Finding, FindingSet, IdleLimit,
@@ -278,20 +278,27 @@ struct Context<'a> {
     snapshot: &'a Snapshot,
     hz: KernelHz,
     host_sysctls: Option<Sysctls>,
-    /// The own timers of each process's program.
-    programs: Vec<Vec<ProgramTimer>>,
+    /// The own timers of each process's program, looked up where a finding needs them: a verdict does not.
+    programs: OnceCell<Vec<Vec<ProgramTimer>>>,
 }
 
 impl<'a> Context<'a> {
     fn new(snapshot: &'a Snapshot) -> Self {
         let host = snapshot.namespaces.iter().find(|namespace| namespace.is_host);
-        let timers = |command: &str| program_timers(command).collect();
         Self {
             snapshot,
             hz: snapshot.host.hz,
             host_sysctls: host.and_then(|namespace| namespace.sysctls),
-            programs: snapshot.processes.iter().map(|process| timers(&process.command)).collect(),
+            programs: OnceCell::new(),
         }
+    }
+
+    fn program_timers(&self, process: u32) -> Option<&[ProgramTimer]> {
+        let programs = self.programs.get_or_init(|| {
+            let processes = self.snapshot.processes.iter();
+            processes.map(|process| program_timers(&process.command).collect()).collect()
+        });
+        programs.get(process as usize).map(Vec::as_slice)
     }
 
     fn diagnose_one(&self, c: &Connection) -> Diagnosis {
@@ -519,7 +526,7 @@ impl<'a> Context<'a> {
         limit: Option<u32>,
         findings: &mut FindingSet,
     ) {
-        let timers = c.owner.and_then(|owner| self.programs.get(owner as usize));
+        let timers = c.owner.and_then(|owner| self.program_timers(owner));
         let timer = |kind| {
             let of_kind = timers.into_iter().flatten().filter(move |timer| timer.timer == kind);
             of_kind.map(|timer| timer.after).min()
