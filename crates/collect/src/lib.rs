@@ -5,7 +5,7 @@
 //! [`CollectError`]. Nothing is ever changed on the host.
 //!
 //! Read first: `request.rs`, then `linux.rs`.
-#![cfg_attr(not(test), forbid(unsafe_code))]
+#![cfg_attr(not(test), deny(unsafe_code))]
 
 mod error;
 pub mod kube_proxy;

@@ -74,13 +74,17 @@ pub fn collect(request: &Request, taken_at: String) -> Result<Collected, Collect
     if request.owners || request.filter.pid.is_some() {
         let only = request.filter.pid;
         let sees = Sees { root, every_pid: netns::read::sees_every_pid() };
+        let mut inside = Vec::new();
         let kernel = match snapshot.host.hz {
             // Its numbers of processes are those of the first PID namespace.
             KernelHz::Known(hz)
                 if sees.every_pid
                     && request.iterators_from.is_some_and(|n| n <= sockets.connections.len()) =>
             {
-                Some(Kernel { hz, namespaces: &snapshot.namespaces })
+                if let [place] = &places[..] {
+                    inside = netns::read::processes_in(place)?;
+                }
+                Some(Kernel { hz, namespaces: &snapshot.namespaces, processes: &inside })
             }
             KernelHz::Known(_) | KernelHz::Foreign => None,
         };

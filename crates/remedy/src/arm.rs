@@ -54,8 +54,8 @@ pub fn arm_here(chosen: &[(u64, KeepaliveValues)]) -> Result<Vec<bool>, BpfError
         u32::try_from(slots).map_err(|_| BpfError::Refused("too many sockets".to_owned()))?;
     let mask = &MASKS[size.trailing_zeros() as usize];
     let mut object = Object::load_with(OBJECT, ("chosen", size), ("mask", mask))?;
-    let program = object.attach("arm", "tcp")?;
     let table = Table::of(object.array("chosen")?, slots).map_err(std::io::Error::from)?;
+    let program = object.program("arm", "tcp")?;
     let places: Vec<Option<usize>> =
         chosen.iter().map(|(cookie, values)| table.put(*cookie, *values)).collect();
     // Where the walk breaks off, the others are armed one by one.

@@ -122,6 +122,15 @@ pub(crate) fn list(which: &Namespaces) -> Result<Listed, CollectError> {
     }
 }
 
+/// The processes that are in the namespace of `place`, in ascending order.
+pub(crate) fn processes_in(place: &Place) -> Result<Vec<u32>, CollectError> {
+    let mut pids = pids()?;
+    pids.retain(|pid| {
+        inode_of(format!("/proc/{pid}/ns/net").as_ref()).is_ok_and(|inode| inode == place.inode)
+    });
+    Ok(pids)
+}
+
 /// Calls `read` in the namespace of `place`.
 pub(crate) fn visit<T: Send>(place: &Place, read: impl FnOnce() -> T + Send) -> io::Result<T> {
     if place.path.is_none() {

@@ -23,15 +23,29 @@ pub(super) struct Descriptor {
     user_timeout: Millis,
 }
 
-/// Hands every descriptor of every process to `take`, by process and number. Process ids are those of the host's first
-/// PID namespace.
-pub(super) fn each_descriptor(mut take: impl FnMut(Descriptor)) -> Result<(), BpfError> {
+/// Hands every TCP socket's descriptors to `take`, by process and number: those of `processes` first, where there are
+/// such and the kernel can, and of every process where `is_done` is not true then. Process ids are those of the host's
+/// first PID namespace.
+pub(super) fn each_descriptor<S>(
+    processes: &[u32],
+    state: &mut S,
+    mut take: impl FnMut(&mut S, Descriptor),
+    is_done: impl Fn(&S) -> bool,
+) -> Result<(), BpfError> {
     let mut object = Object::load(OBJECT)?;
-    object.attach("owners", "task_file")?.run(|block| {
+    let owners = object.program("owners", "task_file")?;
+    let mut take = |state: &mut S, block: &[u8]| {
         for record in block.as_chunks().0 {
-            take(Descriptor::parse(record));
+            take(state, Descriptor::parse(record));
         }
-    })
+    };
+    // One that has ended, or a kernel before Linux 6.1: then something is left to be done.
+    let all =
+        processes.iter().try_for_each(|&pid| owners.run_over(pid, |block| take(state, block)));
+    if all.is_ok() && !processes.is_empty() && is_done(state) {
+        return Ok(());
+    }
+    owners.run(|block| take(state, block))
 }
 
 impl Descriptor {
@@ -113,8 +127,11 @@ mod tests {
             sockets.iter().map(|socket| sockopt::socket_cookie(socket).unwrap()).collect();
 
         let mut descriptors = Vec::new();
-        each_descriptor(|descriptor| descriptors.push(descriptor))
+        each_descriptor(&[], &mut descriptors, Vec::push, |_| true)
             .expect("this test loads a BPF program: it needs root");
+        let mut of_it = Vec::new();
+        each_descriptor(&[std::process::id()], &mut of_it, Vec::push, |_| true).unwrap();
+        assert!(of_it.iter().all(|it| it.pid == std::process::id()));
         let stillopen_model::KernelHz::Known(hz) = host::read(false).hz else { panic!("no HZ") };
         let defaults = sysctl::read::sysctls().unwrap();
         for (socket, cookie) in sockets.iter().zip(cookies) {

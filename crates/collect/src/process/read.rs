@@ -7,7 +7,7 @@ use rustix::{
     fs::{CWD, Mode, OFlags, RawDir, openat, readlinkat_raw},
     io::Errno,
 };
-use stillopen_model::{Namespace, Process};
+use stillopen_model::{Connection, Namespace, Process};
 
 use super::{
     iterate::{Descriptor, each_descriptor},
@@ -48,6 +48,8 @@ pub(crate) struct Kernel<'a> {
     pub hz: u32,
     /// The snapshot's, with their sysctls.
     pub namespaces: &'a [Namespace],
+    /// Those that are asked first, since they are likely to hold what was read.
+    pub processes: &'a [u32],
 }
 
 impl Owners {
@@ -75,7 +77,8 @@ pub(crate) fn pids() -> Result<Vec<u32>, CollectError> {
 
 /// Finds the owner and the options of every connection. Where several processes hold one, the lowest
 /// process id owns it. `others`: inodes to find the owners of, too. `only`: look at this process alone. `kernel`: by a
-/// BPF iterator first; process ids are those of the host's first PID namespace then.
+/// BPF iterator first; process ids are those of the host's first PID namespace then, and a process that is asked first
+/// owns what another one holds, too.
 pub(crate) fn owners(
     sockets: &mut Sockets,
     others: impl Iterator<Item = u32>,
@@ -134,26 +137,33 @@ impl<'a> Pass<'a> {
         let by_cookie: HashMap<u64, usize> =
             self.sockets.cookies.iter().copied().zip(0..).collect();
         let mut row = (0, None);
-        each_descriptor(|descriptor| {
+        let take = |pass: &mut Self, descriptor: Descriptor| {
             let Descriptor { cookie, pid, fd, .. } = descriptor;
             let Some(&at) = by_cookie.get(&cookie) else { return };
-            if only.is_some_and(|only| only != pid) || self.sockets.connections[at].owner.is_some()
-            {
+            let connection = &pass.sockets.connections[at];
+            if connection.owner.is_some() || only.is_some_and(|only| only != pid) {
                 return;
             }
             if row.0 != pid {
                 row = (pid, None);
             }
-            let namespace = kernel.namespaces.get(self.sockets.connections[at].netns as usize);
+            let namespace = kernel.namespaces.get(connection.netns as usize);
             let sysctls = namespace.and_then(|namespace| namespace.sysctls);
             let options = sysctls.map(|defaults| descriptor.options(kernel.hz, &defaults));
-            self.own(at, fd, options, pid, &mut row.1);
-        })
+            pass.own(at, fd, options, pid, &mut row.1);
+        };
+        let only = only.as_slice();
+        let first = if only.is_empty() { kernel.processes } else { only };
+        let is_done = |pass: &Self| !only.is_empty() || pass.unowned().next().is_none();
+        each_descriptor(first, self, take, is_done)
+    }
+
+    fn unowned(&self) -> impl Iterator<Item = (u32, &Connection)> {
+        (0..).zip(&self.sockets.connections).filter(|(_, c)| c.owner.is_none())
     }
 
     fn look_up_inodes(&mut self) {
-        let unowned = (0..).zip(&self.sockets.connections).filter(|(_, c)| c.owner.is_none());
-        self.index = unowned.map(|(at, c)| (c.inode, at)).collect();
+        self.index = self.unowned().map(|(at, c)| (c.inode, at)).collect();
         self.index.sort_unstable();
     }
 

@@ -136,13 +136,11 @@ impl Rescue<'_> {
     fn arm(&mut self) {
         self.arm_many();
         let mut rescuer = Rescuer::default();
-        let bar = clock::bar(self.rows.len(), "Turning keepalive on");
+        let left = |row: &&Row| matches!(row.act, Act::Arm { done: None, .. });
+        let bar = clock::bar(self.rows.iter().filter(left).count(), "Turning keepalive on");
         for row in &mut self.rows {
+            let Act::Arm { values, done: done @ None, .. } = &mut row.act else { continue };
             bar.inc(1);
-            let Act::Arm { values, done, .. } = &mut row.act else { continue };
-            if done.is_some() {
-                continue;
-            }
             let armed = row.handle.ok_or(Refusal::NoOwner);
             *done = Some(armed.and_then(|handle| rescuer.arm(handle, *values)));
         }
