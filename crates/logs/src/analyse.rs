@@ -25,7 +25,7 @@ const LEAST_MATCHED: u64 = 10;
 const LEAST_NAMED: usize = 2;
 const LEAST_ALIKE: usize = 3;
 /// Bars of the histogram, at most.
-const MOST_BINS: u64 = 16;
+const MOST_BINS: usize = 16;
 
 /// Reads both sides' logs and says what they say together. `progress` is told how many bytes were read.
 ///
@@ -113,8 +113,7 @@ fn both(everything: &Everything) -> Result<Analysis, LogsError> {
         _ => None,
     };
     gathered.lost.sort_by_key(|loss| loss.attempt.server.and_then(|server| server.sent()));
-    let mut lost = [gathered.late, gathered.sample.lost_high].concat();
-    lost.sort_unstable();
+    let lost = [gathered.late, gathered.sample.lost_high].concat();
     Ok(Analysis {
         class,
         counts: gathered.counts,
@@ -416,23 +415,28 @@ fn attempt_before(store: &Store, attempt: &Attempt) -> Option<ServerSide> {
     attempts::plain(store, earlier).server
 }
 
-/// Bars of a round width, from 0 to the longest silence; both lists are in order.
+/// Bars of a round width, from 0 to the longest silence.
 fn histogram(arrived: &[Milli32], lost: &[Milli32]) -> Vec<Bin> {
     const WIDTHS: [u64; 13] = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 21_600];
-    let Some(longest) = arrived.last().max(lost.last()) else { return Vec::new() };
+    let Some(longest) = arrived.iter().chain(lost).max() else { return Vec::new() };
     let longest = u64::from(*longest) / 1000 + 1;
-    let width = WIDTHS.into_iter().find(|width| longest.div_ceil(*width) <= MOST_BINS);
-    let width = width.unwrap_or(longest.div_ceil(MOST_BINS));
-    let below =
-        |list: &[Milli32], s: u64| list.partition_point(|&ms| u64::from(ms) < s * 1000) as u64;
-    let bin = |i: u64| {
-        let (from, to) = (i * width, (i + 1) * width);
-        Bin {
-            from: Duration::from_secs(from),
-            to: Duration::from_secs(to),
-            received: below(arrived, to) - below(arrived, from),
-            lost: below(lost, to) - below(lost, from),
+    let width = WIDTHS.into_iter().find(|width| longest.div_ceil(*width) <= MOST_BINS as u64);
+    let width = width.unwrap_or(longest.div_ceil(MOST_BINS as u64));
+    let counted = |list: &[Milli32]| {
+        let mut counts = [0; MOST_BINS];
+        for &ms in list {
+            // None is longer than the longest.
+            let bin = usize::try_from(u64::from(ms) / (width * 1000)).unwrap_or(0);
+            counts[bin] += 1;
         }
+        counts
     };
-    (0..longest.div_ceil(width)).map(bin).collect()
+    let bins = (0..longest.div_ceil(width)).zip(counted(arrived)).zip(counted(lost));
+    let bin = |((i, received), lost)| Bin {
+        from: Duration::from_secs(i * width),
+        to: Duration::from_secs((i + 1) * width),
+        received,
+        lost,
+    };
+    bins.map(bin).collect()
 }

@@ -75,7 +75,11 @@ pub(crate) fn each(store: &Store, skew: Millis, mut visit: impl FnMut(&Attempt))
     for number in 0..store.len() {
         // A store holds no more records than a number can count.
         let number = Number::try_from(number).unwrap_or(Number::MAX);
-        if store.get(number).has_more() {
+        let record = store.get(number);
+        if record.is_free() {
+            continue;
+        }
+        if record.has_more() {
             cut(store, number, skew, &mut events, &mut visit);
         } else {
             visit(&plain(store, number));

@@ -63,17 +63,13 @@ pub(crate) enum Found {
 
 /// Looks for a limit.
 pub(crate) fn fit(sample: &mut Sample) -> Found {
-    sample.arrived_high.sort_unstable();
     sample.lost_high.sort_unstable();
     let (arrived, lost) = (sample.arrived_high.len(), sample.lost_high.len());
     if !enough(arrived, lost) {
         return Found::TooFew;
     }
-    for low in &mut sample.arrived_low {
-        *low = without_slack(*low);
-    }
-    sample.arrived_low.sort_unstable();
-    let Some(fit) = fewest_contradictions(&sample.arrived_low, &sample.lost_high) else {
+    let at_least = AtLeast::of(&sample.arrived_low, sample.lost_high[0]);
+    let Some(fit) = fewest_contradictions(&at_least, &sample.lost_high) else {
         return Found::None;
     };
     let contradicting = fit.lost_below + fit.arrived_above;
@@ -101,30 +97,59 @@ pub(crate) fn enough(arrived: usize, lost: usize) -> bool {
     false
 }
 
-/// How often, of all pairs, a lost answer was silent for longer than one that arrived.
+/// How often, of all pairs, a lost answer was silent for longer than one that arrived. `lost` is in order.
 fn longer(arrived: &[Milli32], lost: &[Milli32]) -> f64 {
-    let mut below = 0;
-    let mut pairs = 0_u64;
-    for loss in lost {
-        while arrived.get(below).is_some_and(|arrived| arrived < loss) {
-            below += 1;
+    let shortest = lost.first().copied().unwrap_or(0);
+    let longer_lost = |arrived: &Milli32| {
+        // Almost all are.
+        if *arrived < shortest {
+            lost.len()
+        } else {
+            lost.len() - lost.partition_point(|loss| loss <= arrived)
         }
-        pairs += below as u64;
-    }
+    };
+    let pairs: u64 = arrived.iter().map(|arrived| longer_lost(arrived) as u64).sum();
     #[expect(clippy::cast_precision_loss, reason = "a share")]
     let share = pairs as f64 / (arrived.len() as f64 * lost.len() as f64);
     share
 }
 
-/// Both slices are in order: the least limit that each arrival allows, and the most that each loss does.
-/// `None`: every limit is below a loss that it does not explain.
-fn fewest_contradictions(at_least: &[Milli32], at_most: &[Milli32]) -> Option<Fit> {
+/// The least limit that each arrival allows.
+struct AtLeast {
+    /// The highest, of arrivals that were silent for no longer than the shortest loss: what explains them contradicts
+    /// no loss, so the others of them play no part.
+    of_short: Milli32,
+    /// Of the longer ones, in order.
+    long: Vec<Milli32>,
+}
+
+impl AtLeast {
+    /// `arrived` are the lower bounds of the silences, `shortest_lost` is the shortest upper bound of a loss.
+    fn of(arrived: &[Milli32], shortest_lost: Milli32) -> Self {
+        let mut at_least = Self { of_short: 0, long: Vec::new() };
+        for &low in arrived {
+            if low > shortest_lost {
+                at_least.long.push(without_slack(low));
+            } else if low > at_least.of_short {
+                // Without its slack it is no higher, but may be less.
+                at_least.of_short = at_least.of_short.max(without_slack(low));
+            }
+        }
+        at_least.long.sort_unstable();
+        at_least
+    }
+}
+
+/// `at_most` is the most that each loss allows, in order. `None`: every limit is below a loss that it does not explain.
+fn fewest_contradictions(at_least: &AtLeast, at_most: &[Milli32]) -> Option<Fit> {
     let mut best: Option<(usize, Fit)> = None;
-    // Contradictions change at these points only: at 0, and where another arrival is explained.
+    // Contradictions change at these points only: where all short arrivals are explained, and where another one is.
     let mut lost_below = 0;
-    for explained in 0..=at_least.len() {
-        let low = explained.checked_sub(1).map_or(0, |last| at_least[last]);
-        if at_least.get(explained) == Some(&low) {
+    let AtLeast { of_short, long } = at_least;
+    for explained in 0..=long.len() {
+        // Slack may make a long one's limit lower than a short one's.
+        let low = explained.checked_sub(1).map_or(0, |last| long[last]).max(*of_short);
+        if long.get(explained).is_some_and(|next| *next <= low) {
             continue;
         }
         while at_most.get(lost_below).is_some_and(|high| *high < low) {
@@ -132,7 +157,7 @@ fn fewest_contradictions(at_least: &[Milli32], at_most: &[Milli32]) -> Option<Fi
         }
         // Up to the next loss it explains as many.
         let Some(&high) = at_most.get(lost_below) else { break };
-        let arrived_above = at_least.len() - explained;
+        let arrived_above = long.len() - explained;
         let fit = Fit {
             low: low.into(),
             high: high.into(),
@@ -252,6 +277,24 @@ mod tests {
         assert_eq!(found(&QUICK[..2], &[400.0]), Found::TooFew);
         assert_eq!(found(&[], &[]), Found::TooFew);
         assert_eq!(found(&[], &[400.0; 100]), Found::TooFew);
+    }
+
+    #[test]
+    fn arrivals_that_no_limit_has_to_explain_play_no_part() {
+        let mut random = 2457_u32;
+        let mut draw = |most: u32| {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (random >> 8) % most
+        };
+        for _ in 0..1000 {
+            let most = [20, 1000, 2_000_000][draw(3) as usize];
+            let arrived: Vec<u32> = (0..draw(12)).map(|_| draw(most) + 1).collect();
+            let mut lost: Vec<u32> = (0..=draw(6)).map(|_| draw(most) + most / 3).collect();
+            lost.sort_unstable();
+            let all = fewest_contradictions(&AtLeast::of(&arrived, 0), &lost);
+            let fit = fewest_contradictions(&AtLeast::of(&arrived, lost[0]), &lost);
+            assert_eq!(fit, all, "{arrived:?} {lost:?}");
+        }
     }
 
     #[test]

@@ -70,6 +70,7 @@ pub(crate) fn read<'a>(
     for (file, log) in logs.into_iter().enumerate() {
         let file = u16::try_from(file).unwrap_or(u16::MAX);
         let read = read_one(log, file, join, &mut all.store, &mut unnamed, progress)?;
+        all.store.end_of_file()?;
         all.logs.push(read.0);
         all.ends.push(read.1);
     }

@@ -6,7 +6,7 @@
 use crate::{
     attempts::{self, Attempt},
     event::{Kind, Millis},
-    store::Store,
+    store::{Store, index::Number},
 };
 
 /// The difference, and how well it is known.
@@ -28,15 +28,16 @@ const QUEUED: Millis = 2000;
 pub(crate) fn estimate(store: &Store) -> Option<Skew> {
     let step = store.len() / SAMPLE + 1;
     let (mut at_most, mut at_least) = (Vec::new(), Vec::new());
-    let mut seen = 0;
-    attempts::each(store, 0, |attempt| {
-        seen += 1;
+    for number in (0..store.len()).step_by(step) {
+        // A store holds no more records than a number can count.
+        let number = Number::try_from(number).unwrap_or(Number::MAX);
         // Where only the order tells attempts apart, the pairing itself needs the difference.
-        if seen % step == 0 && !store.get(attempt.record).has_more() {
-            at_most.extend(forth(attempt));
-            at_least.extend(back(attempt));
+        if !store.get(number).has_more() {
+            let attempt = attempts::plain(store, number);
+            at_most.extend(forth(&attempt));
+            at_least.extend(back(&attempt));
         }
-    });
+    }
     let at_most = extreme(&mut at_most, false);
     let at_least = extreme(&mut at_least, true);
     match (at_least, at_most) {

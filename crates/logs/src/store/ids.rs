@@ -130,7 +130,7 @@ fn packed(id: &[u8]) -> Option<(u8, [u8; 16])> {
 }
 
 /// The length of the encoding at the start of `bytes`.
-fn length(bytes: &[u8]) -> usize {
+pub(super) fn length(bytes: &[u8]) -> usize {
     let text = match bytes[0] & 3 {
         PLAIN => HEAD + usize::from(u16::from_le_bytes([bytes[0], bytes[1]]) >> 2),
         _ => 1 + 16,

@@ -19,15 +19,35 @@ impl Index {
     /// Makes room for `more`, at most seven slots of eight used.
     pub(crate) fn reserve(&mut self, more: usize) {
         while (self.used + more) * 8 > self.slots.len() * 7 {
-            let larger = (self.slots.len() * 2).max(SMALLEST);
-            let old = std::mem::replace(&mut self.slots, vec![0; larger]);
-            for slot in old.into_iter().filter(|slot| *slot != 0) {
-                let mut at = self.start(upper(slot));
-                while self.slots[at] != 0 {
-                    at = (at + 1) & (self.slots.len() - 1);
-                }
-                self.slots[at] = slot;
+            self.grow();
+        }
+    }
+
+    /// Twice as many slots, in place: new memory costs more than the moves.
+    fn grow(&mut self) {
+        let old = self.slots.len();
+        self.slots.resize((old * 2).max(SMALLEST), 0);
+        let mut later = Vec::new();
+        // The last first: each moves to about twice its place, where only such are that moved already. The few that
+        // would not go further than that wait.
+        for at in (0..old).rev() {
+            let slot = std::mem::take(&mut self.slots[at]);
+            if slot == 0 {
+                continue;
             }
+            let start = self.start(upper(slot));
+            let free = self.slots[start..].iter().position(|slot| *slot == 0);
+            match free.filter(|_| start > at) {
+                Some(free) => self.slots[start + free] = slot,
+                None => later.push(slot),
+            }
+        }
+        for slot in later {
+            let mut at = self.start(upper(slot));
+            while self.slots[at] != 0 {
+                at = (at + 1) & (self.slots.len() - 1);
+            }
+            self.slots[at] = slot;
         }
     }
 
@@ -72,9 +92,13 @@ impl Index {
     /// Puts a number into the free place that [`Self::find`] gave.
     #[inline]
     pub(crate) fn insert(&mut self, at: usize, hash: u32, number: Number) {
-        self.slots[at] = u64::from(hash) << 32 | (u64::from(number) + 1);
+        self.slots[at] = slot(hash, number);
         self.used += 1;
     }
+}
+
+fn slot(hash: u32, number: Number) -> u64 {
+    u64::from(hash) << 32 | (u64::from(number) + 1)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]

@@ -1,19 +1,26 @@
 //! All attempts of both logs, joined as they are read: `ids.rs` has their ids, `record.rs` what is kept of
-//! each, `index.rs` finds one by the other.
+//! each, `index.rs` finds one by the other. The index is too large for the processor's caches, so what is under way is
+//! found by `counter.rs` or `recent.rs`, and what seems new is looked up later, by `settle.rs`.
 //!
 //! The order of lines and files plays no part: what does not fit into a record's slots is kept beside it, and
 //! `attempts.rs` sorts it out.
 
+mod counter;
 pub(crate) mod ids;
 pub(crate) mod index;
+mod recent;
 pub(crate) mod record;
+mod settle;
 
 use std::ops::Range;
 
 use self::{
+    counter::{Counter, count},
     ids::Id,
     index::{Index, Number},
-    record::{Offset, Record, Slot},
+    recent::Recent,
+    record::{NO_ID, Offset, Record, Slot},
+    settle::{Free, Fresh},
 };
 use crate::{
     bytes::begin_with,
@@ -32,13 +39,13 @@ pub(crate) struct Extra {
 /// How many events are looked up at once, so that their memory is fetched at once.
 const BATCH: usize = 64;
 
-/// How many pairs of records are remembered as the last ones: requests that are under way at one time.
-const RECENT: usize = 1 << 15;
-const LEAST_RECENT: usize = 1 << 8;
-
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     hash: u32,
+    /// What its id ends with.
+    count: u32,
+    /// The record that this tells. `Number::MAX`: not known well enough.
+    counted: Number,
     /// Its key in `keys`.
     from: u32,
     to: u32,
@@ -52,8 +59,19 @@ struct Pending {
 pub(crate) struct Store {
     /// The first time of all; the others are kept as the difference to it.
     base: Option<Millis>,
+    /// Of all records but the last ones, which are in `fresh`.
     index: Index,
     records: Vec<Record>,
+    /// Those that were not looked up in the index yet.
+    fresh: Vec<Fresh>,
+    /// Places of records that turned out to be part of others.
+    free: Vec<Free>,
+    /// Much of what seems new was there before: it is looked up at once.
+    repeats: bool,
+    /// How many were found so since the last of `fresh` were looked up.
+    found: usize,
+    /// So many of `extras` are of records that are in the index.
+    settled_extras: usize,
     ids: Vec<u8>,
     extras: Vec<Extra>,
     sorted: bool,
@@ -64,49 +82,7 @@ pub(crate) struct Store {
     /// The record of the request that the server received last.
     last_received: Number,
     recent: Recent,
-}
-
-/// The records that were met last, by their hash: few enough to stay in the processor's caches, which the index of
-/// all is too large for. Whatever it names is compared by its id. Each slot has the last two.
-#[derive(Debug)]
-struct Recent(Box<[[(u32, Number); 2]]>);
-
-impl Default for Recent {
-    fn default() -> Self {
-        Self(vec![[(0, Number::MAX); 2]; LEAST_RECENT].into())
-    }
-}
-
-impl Recent {
-    /// As many as there are records, up to [`RECENT`]. What is known is forgotten; the index still has it.
-    fn grow(&mut self, records: usize) {
-        let wanted = records.next_power_of_two().clamp(LEAST_RECENT, RECENT);
-        if self.0.len() < wanted {
-            self.0 = vec![[(0, Number::MAX); 2]; wanted].into();
-        }
-    }
-
-    #[inline]
-    fn slot(&self, hash: u32) -> usize {
-        hash as usize & (self.0.len() - 1)
-    }
-
-    #[inline]
-    fn remember(&mut self, hash: u32, number: Number) {
-        let slot = self.slot(hash);
-        let [first, second] = &mut self.0[slot];
-        if *first != (hash, number) {
-            *second = std::mem::replace(first, (hash, number));
-        }
-    }
-
-    /// `Number::MAX`: none.
-    #[inline]
-    fn likely(&self, hash: u32) -> Number {
-        let [first, second] = self.0[self.slot(hash)];
-        let second = if second.0 == hash { second.1 } else { Number::MAX };
-        if first.0 == hash { first.1 } else { second }
-    }
+    counter: Counter,
 }
 
 impl Store {
@@ -140,21 +116,11 @@ impl Store {
         file: u16,
     ) -> Result<(), LogsError> {
         let id = Id::new(event.id, event.attempt);
-        let guessed = self.guess(kind).filter(|&number| self.has_id(number, &id));
-        let mut put = Pending { hash: 0, from: 0, to: 0, at, kind, file };
-        if let Some(number) = guessed.filter(|_| kind == Kind::Started) {
-            self.put(number, put);
+        let count = count(event.id);
+        let counted = self.counter.guess(count);
+        let mut put = Pending { hash: id.hash(), count, counted, from: 0, to: 0, at, kind, file };
+        if counted == Number::MAX && self.put_in_order(&put, &id) {
             return Ok(());
-        }
-        put.hash = id.hash();
-        if kind == Kind::Received {
-            // The next guess needs to know it at once.
-            let known = guessed.unwrap_or_else(|| self.recent.likely(put.hash));
-            if guessed.is_some() || self.has_id(known, &id) {
-                self.recent.remember(put.hash, known);
-                self.put(known, put);
-                return Ok(());
-            }
         }
         // A batch of ids is far below 4 GiB.
         let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
@@ -166,14 +132,28 @@ impl Store {
     }
 
     /// Requests mostly reach the server in the order in which they were sent, and start when they reach it: what is
-    /// guessed so needs no look-up.
+    /// guessed so needs no look-up. `false`: it needs one.
     #[inline]
-    fn guess(&self, kind: Kind) -> Option<Number> {
-        match kind {
-            Kind::Received => Some(self.last_received.wrapping_add(1)),
-            Kind::Started => Some(self.last_received),
-            _ => None,
+    fn put_in_order(&mut self, put: &Pending, id: &Id<'_>) -> bool {
+        let guessed = match put.kind {
+            Kind::Received => self.last_received.wrapping_add(1),
+            Kind::Started => self.last_received,
+            _ => return false,
+        };
+        if self.has_id(guessed, id) {
+            if put.kind == Kind::Received {
+                self.recent.remember(put.hash, guessed);
+            }
+            self.put(guessed, *put);
+            return true;
         }
+        // The next guess needs to know what was received at once.
+        let known = self.recent.likely(put.hash);
+        if put.kind == Kind::Received && self.has_id(known, id) {
+            self.put(known, *put);
+            return true;
+        }
+        false
     }
 
     #[inline]
@@ -191,60 +171,108 @@ impl Store {
 
     /// Looks up what is pending. Each step for all of them before the next: none waits for another's memory.
     pub(crate) fn flush(&mut self) -> Result<(), LogsError> {
-        self.index.reserve(BATCH);
         self.recent.grow(self.records.len());
         let pending = std::mem::take(&mut self.pending);
         let likely = self.likely(&pending);
         for (&likely, pending) in likely.iter().zip(&pending) {
             let number = if self.has_key(likely, pending) { likely } else { self.record(pending)? };
-            self.recent.remember(pending.hash, number);
+            if pending.kind.ends() && pending.counted == Number::MAX {
+                self.recent.forget(pending.hash, number);
+            }
+            self.counter.learn(pending.count, number);
             self.put(number, *pending);
         }
         self.pending = pending;
         self.pending.clear();
         self.keys.clear();
+        self.settle_if_many();
         Ok(())
     }
 
-    /// The record that each most likely belongs to: of the last ones, else what the index has first. On the way the
-    /// records and their ids are read, so that they are at hand. No step depends on what one before it read: a wrong
-    /// guess of the processor would wait for memory.
+    /// The record that each most likely belongs to. On the way the records and their ids are read, so that they are at
+    /// hand. No step depends on what one before it read: a wrong guess of the processor would wait for memory.
     #[inline]
     fn likely(&self, pending: &[Pending]) -> [Number; BATCH] {
         let mut likely = [Number::MAX; BATCH];
+        for (likely, pending) in likely.iter_mut().zip(pending) {
+            *likely = pending.counted;
+        }
+        if likely[..pending.len()].contains(&Number::MAX) {
+            self.recent.touch(pending.iter().map(|pending| pending.hash));
+            for (likely, pending) in likely.iter_mut().zip(pending) {
+                if *likely == Number::MAX {
+                    *likely = self.recent.likely(pending.hash);
+                }
+            }
+            if self.repeats {
+                self.likely_settled(pending, &mut likely);
+            }
+        }
+        self.touch(&likely);
+        likely
+    }
+
+    /// Asks the index for those that are not known yet.
+    fn likely_settled(&self, pending: &[Pending], likely: &mut [Number; BATCH]) {
         let mut unknown = [0; BATCH];
         let mut count = 0;
-        for (i, pending) in pending.iter().enumerate() {
-            likely[i] = self.recent.likely(pending.hash);
-            unknown[count] = i;
-            count += usize::from(likely[i] == Number::MAX);
+        for (at, _) in pending.iter().enumerate() {
+            unknown[count] = at;
+            count += usize::from(likely[at] == Number::MAX);
         }
-        for &i in &unknown[..count] {
-            likely[i] = self.index.likely(pending[i].hash);
+        for &at in &unknown[..count] {
+            likely[at] = self.index.likely(pending[at].hash);
         }
-        let Some(last) = self.records.len().checked_sub(1) else { return likely };
+    }
+
+    /// Reads the records and their ids, so that they are at hand.
+    #[inline]
+    fn touch(&self, numbers: &[Number; BATCH]) {
+        let Some(last) = self.records.len().checked_sub(1) else { return };
         let mut ids = [0; BATCH];
-        for (id, &likely) in ids.iter_mut().zip(&likely) {
-            *id = self.records[(likely as usize).min(last)].id;
+        for (id, &number) in ids.iter_mut().zip(numbers) {
+            *id = self.records[(number as usize).min(last)].id;
         }
         let read = ids.iter().map(|&id| self.ids.get(id as usize).copied().unwrap_or(0));
         // Nothing comes of it, and still it is to be read.
         std::hint::black_box(read.fold(0, |all, byte| all ^ byte));
-        likely
     }
 
-    /// The number of the record that it belongs to, which may be new.
+    /// The number of the record that it belongs to: one that is under way, else one that is new as far as is known.
     fn record(&mut self, pending: &Pending) -> Result<Number, LogsError> {
-        let key = &self.keys[pending.from as usize..pending.to as usize];
-        let at = match self.index.find(pending.hash, |number| self.has_key(number, pending)) {
-            Ok(number) => return Ok(number),
-            Err(at) => at,
+        // What would be next and is not there hardly came before.
+        let next = pending.counted as usize == self.records.len();
+        let known = if next { Number::MAX } else { self.recent.likely(pending.hash) };
+        if self.has_key(known, pending) {
+            return Ok(known);
+        }
+        // From what was received the next is guessed.
+        if (self.repeats || pending.kind == Kind::Received)
+            && let Ok(known) = self.index.find(pending.hash, |number| self.has_key(number, pending))
+        {
+            self.found += 1;
+            return Ok(known);
+        }
+        let number = match self.reused(pending) {
+            Some(number) => number,
+            None => self.appended(pending)?,
         };
+        self.fresh.push(Fresh { hash: pending.hash, number });
+        if !next {
+            self.recent.remember(pending.hash, number);
+        }
+        Ok(number)
+    }
+
+    /// A new record at the end.
+    fn appended(&mut self, pending: &Pending) -> Result<Number, LogsError> {
         let number = Number::try_from(self.records.len()).map_err(|_| LogsError::TooMany)?;
-        let id = u32::try_from(self.ids.len()).map_err(|_| LogsError::TooMany)?;
-        self.ids.extend_from_slice(key);
+        let id = u32::try_from(self.ids.len()).unwrap_or(NO_ID);
+        if id == NO_ID {
+            return Err(LogsError::TooMany);
+        }
+        self.ids.extend_from_slice(&self.keys[pending.from as usize..pending.to as usize]);
         self.records.push(Record::new(id, pending.file));
-        self.index.insert(at, pending.hash, number);
         Ok(number)
     }
 
@@ -253,14 +281,19 @@ impl Store {
         if pending.kind == Kind::Received {
             self.last_received = number;
         }
+        self.tell(number, pending.at, pending.kind, pending.file);
+    }
+
+    /// Keeps an event of a record.
+    #[inline]
+    fn tell(&mut self, number: Number, at: Offset, kind: Kind, file: u16) {
         let record = &mut self.records[number as usize];
-        let (at, kind) = (pending.at, pending.kind);
         if let Some(slot) = Slot::of(kind) {
             match record.get(slot) {
                 None => {
                     record.set(slot, at, kind);
                     if kind == Kind::Asked {
-                        record.file = pending.file;
+                        record.file = file;
                     }
                     return;
                 }
@@ -275,9 +308,16 @@ impl Store {
         self.extras.push(Extra { record: number, at, kind });
     }
 
+    /// A file was read: what comes next may repeat all of it.
+    pub(crate) fn end_of_file(&mut self) -> Result<(), LogsError> {
+        self.flush()?;
+        self.settle();
+        Ok(())
+    }
+
     /// Nothing more will come: what is beside the records is sorted.
     pub(crate) fn finish(&mut self) -> Result<(), LogsError> {
-        self.flush()?;
+        self.end_of_file()?;
         self.extras.sort_unstable();
         let before = self.extras.len();
         self.extras.dedup();

@@ -64,9 +64,22 @@ const SERVER_FAILED: u8 = 0b100;
 /// There is more than these slots hold.
 const MORE: u8 = 0b1000;
 
+/// Where no id is.
+pub(super) const NO_ID: u32 = u32::MAX;
+
 impl Record {
     pub(crate) fn new(id: u32, file: u16) -> Self {
         Self { file, id, ..Self::default() }
+    }
+
+    /// Leaves a record of no attempt, which no id is found at.
+    pub(crate) fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::new(NO_ID, 0))
+    }
+
+    /// Whether it is of no attempt.
+    pub(crate) fn is_free(&self) -> bool {
+        self.id == NO_ID
     }
 
     pub(crate) fn get(&self, slot: Slot) -> Option<Offset> {
