@@ -28,8 +28,8 @@ use crate::{
     random::Random,
 };
 
-/// After so many packets of one side the other has its turn.
-const TURN: usize = 64;
+/// After so many packets it looks for what else there is to do.
+const TURN: usize = 128;
 
 /// What the path does besides forgetting.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -57,8 +57,8 @@ pub(super) struct Forwarder {
     record: Option<Record>,
     /// What is noted of each connection, where somebody asked for it.
     notes: Option<Notes>,
-    /// Room for one frame.
-    frame: Vec<u8>,
+    /// The middlebox's own, which is behind while packets wait that came before.
+    clock: Duration,
 }
 
 /// What came of it.
@@ -76,8 +76,7 @@ impl Forwarder {
         weather: Weather,
         record: Option<File>,
     ) -> io::Result<Self> {
-        let since_1970 = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let record = record.map(|file| Record::begin(file, since_1970().unwrap_or_default()));
+        let record = record.map(|file| Record::begin(file, since_1970()));
         let record = record.transpose()?;
         let random = Random::new(weather.seed, &[]);
         Ok(Self {
@@ -91,7 +90,7 @@ impl Forwarder {
             tally: Tally::default(),
             record,
             notes: None,
-            frame: vec![0; port::MOST],
+            clock: Duration::ZERO,
         })
     }
 
@@ -117,7 +116,7 @@ impl Forwarder {
         Ok(Forwarded { tally: self.tally, took, record: self.record })
     }
 
-    /// Since it began.
+    /// Since it began. The middlebox is told of packets by their arrival.
     pub(super) fn now(&self) -> Duration {
         self.began.elapsed()
     }
@@ -130,12 +129,10 @@ impl Forwarder {
         until: Option<Duration>,
     ) -> io::Result<Vec<bool>> {
         let now = self.now();
-        self.middlebox.handle_timeout(now);
-        self.take_output(now);
-        self.deliver(now);
+        let more = self.ports.iter().any(|port| port.came().is_some()).then_some(now);
         let deadlines = self.under_way.iter().filter_map(|queue| Some(queue.front()?.0));
-        let deadline = deadlines.chain(self.middlebox.poll_timeout()).chain(until).min();
-        let wait = deadline.map(|deadline| deadline.saturating_sub(now));
+        let deadlines = deadlines.chain(self.middlebox.poll_timeout());
+        let wait = deadlines.chain(until).chain(more).min().map(|due| due.saturating_sub(now));
         // Waits that are too long for the kernel's type are for ever.
         let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
         let ready = PollFlags::IN;
@@ -145,34 +142,43 @@ impl Forwarder {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let mut more: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        drop(fds);
-        let others = more.split_off(self.ports.len());
-        while more.contains(&true) {
-            for side in [Side::Client, Side::Server] {
-                more[side as usize] = more[side as usize] && self.take_turn(side);
-            }
-            self.deliver(self.now());
-        }
-        Ok(others)
+        let ready = fds.iter().skip(self.ports.len()).map(|fd| !fd.revents().is_empty()).collect();
+        self.take_turn();
+        self.deliver(self.now());
+        Ok(ready)
     }
 
-    /// Takes some packets of one side; returns whether there may be more.
-    fn take_turn(&mut self, from: Side) -> bool {
-        let now = self.now();
-        let mut frame = std::mem::take(&mut self.frame);
-        let mut more = true;
+    /// Hands packets to the middlebox in the order and at the time of their arrival, and what is due by then: where
+    /// this machine let the forwarder wait, the path has not. Takes no more than a turn's.
+    fn take_turn(&mut self) {
+        let (now, clock) = (self.now(), since_1970());
+        // What comes to a side that had nothing came after `now`.
+        let mut empty = [false; 2];
         for _ in 0..TURN {
-            let Some(length) = self.ports[from as usize].receive(&mut frame) else {
-                more = false;
-                break;
+            for (port, empty) in self.ports.iter_mut().zip(&mut empty) {
+                *empty = *empty || !port.look();
+            }
+            let [client, server] = self.ports.each_ref().map(Port::came);
+            let (from, came) = match (client, server) {
+                (None, None) => return self.time_out(now),
+                (Some(client), Some(server)) if server < client => (Side::Server, server),
+                (Some(client), _) => (Side::Client, client),
+                (None, Some(server)) => (Side::Server, server),
             };
+            let at = now.saturating_sub(clock.saturating_sub(came));
+            let Some((mut frame, length)) = self.ports[from as usize].take() else { continue };
             if let Some(frame) = frame.get_mut(..length) {
+                self.clock = self.clock.max(at);
                 self.packet(now, from, frame);
             }
+            self.ports[from as usize].give_back(frame);
         }
-        self.frame = frame;
-        more
+    }
+
+    fn time_out(&mut self, now: Duration) {
+        self.clock = self.clock.max(now);
+        self.middlebox.handle_timeout(self.clock);
+        self.take_output(now);
     }
 
     fn packet(&mut self, now: Duration, from: Side, frame: &mut [u8]) {
@@ -195,8 +201,8 @@ impl Forwarder {
             _ => None,
         };
         let notes = self.notes.as_ref();
-        let before = notes.and_then(|notes| notes.before(&self.middlebox, now, from, &view));
-        let fate = self.middlebox.handle_view(now, from, packet, &view);
+        let before = notes.and_then(|notes| notes.before(&self.middlebox, self.clock, from, &view));
+        let fate = self.middlebox.handle_view(self.clock, from, packet, &view);
         self.take_output(now);
         if let (Some(notes), Some(before), Some(segment)) = (&mut self.notes, before, &segment) {
             notes.crossed(before, segment, &fate);
@@ -275,6 +281,11 @@ impl Forwarder {
         }
         self.ports[to as usize].send(frame);
     }
+}
+
+/// The clock of arrivals and records.
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Whether an end would still expect something of it.

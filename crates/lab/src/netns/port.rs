@@ -4,11 +4,15 @@
 //! of which only the pseudo header is summed, segments of up to 64 KiB that are to be cut. Handing that on
 //! unchanged is what makes it fast. See `packet(7)` and `include/uapi/linux/virtio_net.h`.
 
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::{
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
+    ptr,
+    time::Duration,
+};
 
 use rustix::{
     io::Errno,
-    net::{RecvFlags, SendFlags, recv, send},
+    net::{SendFlags, send},
 };
 
 /// `struct virtio_net_hdr`
@@ -25,12 +29,20 @@ const NEEDS_CHECKSUM: u8 = 1;
 const VNET_HDR: i32 = 15;
 const QDISC_BYPASS: i32 = 20;
 const IGNORE_OUTGOING: i32 = 23;
+/// Room for one control message with a time, whatever its alignment.
+const CONTROL: usize = 64;
 /// The address of every end. Devices that ask for no address of the link put their own as destination, so
 /// that a frame of one end is for the other as it is.
 pub(super) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
 #[derive(Debug)]
-pub(super) struct Port(OwnedFd);
+pub(super) struct Port {
+    socket: OwnedFd,
+    /// Room for one frame.
+    frame: Vec<u8>,
+    /// The length of the one in it that nobody has taken, and when it came, since 1970.
+    next: Option<(usize, Duration)>,
+}
 
 impl Port {
     /// Begins to receive what comes from the device with this number.
@@ -39,13 +51,18 @@ impl Port {
         reason = "constants and sizes in the C library's own types"
     )]
     pub(super) fn bind(socket: OwnedFd, device: u32) -> Result<Self, Errno> {
-        for option in [VNET_HDR, IGNORE_OUTGOING, QDISC_BYPASS] {
+        for (level, option) in [
+            (libc::SOL_PACKET, VNET_HDR),
+            (libc::SOL_PACKET, IGNORE_OUTGOING),
+            (libc::SOL_PACKET, QDISC_BYPASS),
+            (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS),
+        ] {
             let value: i32 = 1;
             // SAFETY: the kernel reads an int of that length.
             check(unsafe {
                 libc::setsockopt(
                     socket.as_raw_fd(),
-                    libc::SOL_PACKET,
+                    level,
                     option,
                     (&raw const value).cast(),
                     size_of::<i32>() as libc::socklen_t,
@@ -65,25 +82,82 @@ impl Port {
                 size_of::<libc::sockaddr_ll>() as libc::socklen_t,
             )
         })?;
-        Ok(Self(socket))
+        Ok(Self { socket, frame: vec![0; MOST], next: None })
     }
 
-    /// The next frame's length; `None`: none has come, or the device is gone with its namespace.
-    pub(super) fn receive(&self, frame: &mut [u8]) -> Option<usize> {
-        let got = recv(&self.0, frame, RecvFlags::DONTWAIT).ok()?.0;
-        Some(got)
+    /// Looks for the next frame where there is none yet. Whether there is one now; none: none has come, or the device
+    /// is gone with its namespace.
+    pub(super) fn look(&mut self) -> bool {
+        if self.next.is_none() {
+            self.next = self.receive();
+        }
+        self.next.is_some()
+    }
+
+    /// When the next frame came, since 1970, where one was seen.
+    pub(super) fn came(&self) -> Option<Duration> {
+        self.next.map(|(_, came)| came)
+    }
+
+    /// The next frame: its buffer, to be given back, and its length.
+    pub(super) fn take(&mut self) -> Option<(Vec<u8>, usize)> {
+        let (length, _) = self.next.take()?;
+        Some((std::mem::take(&mut self.frame), length))
+    }
+
+    pub(super) fn give_back(&mut self, buffer: Vec<u8>) {
+        self.frame = buffer;
+    }
+
+    fn receive(&mut self) -> Option<(usize, Duration)> {
+        let frame = &mut self.frame;
+        let mut buffer = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() };
+        let mut control = [0_u64; CONTROL / size_of::<u64>()];
+        // SAFETY: a structure of numbers and pointers, of which zero is valid.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = &raw mut buffer;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = CONTROL as _;
+        // SAFETY: each pointer is to as many bytes as its length says, and outlives the call.
+        let got =
+            unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+        let length = usize::try_from(got).ok()?;
+        Some((length.min(frame.len()), came(&message)))
     }
 
     /// Sends a frame. One that the device does not take is lost, as on any link.
     pub(super) fn send(&self, frame: &[u8]) {
-        let _ = send(&self.0, frame, SendFlags::DONTWAIT);
+        let _ = send(&self.socket, frame, SendFlags::DONTWAIT);
     }
 }
 
 impl AsFd for Port {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.as_fd()
     }
+}
+
+/// When a message came, as its control message says (`SO_TIMESTAMPNS`, `socket(7)`); 0 without one.
+fn came(message: &libc::msghdr) -> Duration {
+    // SAFETY: the kernel has set the length of what it has written into the buffer, which is still there.
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while let Some(header) = ptr::NonNull::new(next) {
+        // SAFETY: the macros give null, or a header that lies in what the kernel has written.
+        let (level, kind) =
+            unsafe { ((*header.as_ptr()).cmsg_level, (*header.as_ptr()).cmsg_type) };
+        if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+            // SAFETY: a message of this kind holds one; it may not be aligned.
+            let time = unsafe {
+                ptr::read_unaligned(libc::CMSG_DATA(header.as_ptr()).cast::<libc::timespec>())
+            };
+            let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+            return Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0));
+        }
+        // SAFETY: as for the first one.
+        next = unsafe { libc::CMSG_NXTHDR(message, header.as_ptr()) };
+    }
+    Duration::ZERO
 }
 
 fn check(returned: i32) -> Result<(), Errno> {

@@ -84,3 +84,34 @@ fn a_server_that_floods_what_nobody_reads_holds_up_nothing() {
     let note = ran.summary["notes"][0].as_str().unwrap();
     assert!(note.contains("bytes of what the server said are left out"), "{note}");
 }
+
+/// What came in time keeps its connection, also where the forwarder comes to it after the entry's time.
+#[test]
+fn a_path_that_had_to_wait_for_the_processor_forgets_nothing_that_was_in_use() {
+    let user = User::new();
+    let client = user.file(
+        "client.py",
+        "import os, socket, time\n\
+         host, port = os.environ['STILLOPEN_SERVER'].split(':')\n\
+         s = socket.create_connection((host, port))\n\
+         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)\n\
+         s.sendall(b'POST / HTTP/1.1\\r\\nHost: a\\r\\nContent-Length: 16\\r\\n\\r\\n')\n\
+         os.write(1, b'ready\\n')\n\
+         for _ in range(16):\n\
+        \x20    time.sleep(0.3)\n\
+        \x20    s.sendall(b'x')\n\
+         os.write(1, b'sent.\\n')\n\
+         assert s.recv(12) == b'HTTP/1.1 200'\n",
+    );
+    let args = ["--idle-timeout", "3s", "--answer-after", "1ms", "--", PYTHON, &client];
+    let mut running = user.start("late", &args);
+    let mut line = [0; 6];
+    running.child.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    let forwarder = Pid::from_child(&running.child);
+    kill_process(forwarder, Signal::STOP).unwrap();
+    running.child.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    kill_process(forwarder, Signal::CONT).unwrap();
+    let ran = running.ran();
+    assert_eq!(ran.status, 0, "{ran:?}");
+    assert_eq!(ran.summary["forgotten"].as_array().map(Vec::len), Some(0), "{ran:?}");
+}
