@@ -17,6 +17,7 @@ use crate::{
     skew::{self, Skew},
     source::Source,
     store::Store,
+    swapped,
 };
 
 /// Fewer requests say nothing, whatever became of them.
@@ -30,7 +31,8 @@ const MOST_BINS: usize = 16;
 /// Reads both sides' logs and says what they say together. `progress` is told how many bytes were read.
 ///
 /// # Errors
-/// A file can't be read, how it is written is not recognised, or the two sides have no request in common.
+/// A file can't be read, how it is written is not recognised, the two sides have no request in common, or a log is
+/// given for the wrong side.
 pub fn analyse(
     client: &[Source],
     server: &[Source],
@@ -38,6 +40,7 @@ pub fn analyse(
     progress: &dyn Fn(u64),
 ) -> Result<Analysis, LogsError> {
     let everything = read::read(client, server, overrides, progress)?;
+    swapped::check(&everything)?;
     let has = |side| everything.logs.iter().any(|log| log.side == side);
     match (has(Side::Client), has(Side::Server)) {
         (true, true) => both(&everything),

@@ -59,6 +59,27 @@ pub enum LogsError {
         /// Where it is from.
         server_field: String,
     },
+    /// A log reads as the other side's.
+    #[error(
+        "these look swapped: {shows}; {hint}. --started, --sent and --received name what its lines say"
+    )]
+    Swapped {
+        /// What shows it.
+        shows: String,
+        /// What to give.
+        hint: String,
+    },
+    /// One log is given for both sides.
+    #[error(
+        "{client} and {server} are the same log: the client's is --client, the server's --server; if one file \
+         holds both, --pattern client:REGEX and --pattern server:REGEX tell their lines apart"
+    )]
+    Same {
+        /// The client's.
+        client: String,
+        /// The server's.
+        server: String,
+    },
     /// A side says nothing of requests.
     #[error("the {}'s log says nothing of any request; {hint}", side.name())]
     NoEvents {

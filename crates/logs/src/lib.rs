@@ -24,6 +24,7 @@ mod silence;
 mod skew;
 mod source;
 mod store;
+mod swapped;
 mod time;
 mod words;
 mod wrapper;

@@ -10,6 +10,7 @@ use crate::{
     shape::Shapes,
     source::{LONGEST_LINE, Lines, Source, lines_of},
     store::Store,
+    swapped,
     wrapper::{Parts, Unwrapped, Wrapper},
 };
 
@@ -33,6 +34,8 @@ struct Log<'a> {
     side: Side,
     /// `None`: it is empty.
     layout: Option<Layout>,
+    /// How it begins.
+    beginning: Vec<u8>,
     /// Kept open where it can be read once only.
     lines: Option<Lines<'a>>,
 }
@@ -64,6 +67,7 @@ pub(crate) fn read<'a>(
             return Err(LogsError::Empty { name: first });
         }
     }
+    refuse_same(&logs, overrides)?;
     let join = agree(&mut logs);
     let mut all = Everything { store: Store::default(), join, logs: Vec::new(), ends: Vec::new() };
     let mut unnamed = Unnamed::default();
@@ -101,13 +105,30 @@ fn opened<'a>(
         [] => None,
         sample => Some(detect(&source.name(), side, sample, overrides)?),
     };
+    let beginning = swapped::beginning(sample);
     if layout.is_none() && lines.cut_off.is_some() {
         let why =
             format!("nothing of it can be decompressed: {}", lines.cut_off.unwrap_or_default());
         let source_error = std::io::Error::other(why);
         return Err(LogsError::Read { path: source.name().into(), source: source_error });
     }
-    Ok(Log { source, side, layout, lines: (!again).then_some(lines) })
+    Ok(Log { source, side, layout, beginning, lines: (!again).then_some(lines) })
+}
+
+/// One log on both sides is told of neither.
+fn refuse_same(logs: &[Log<'_>], overrides: &Overrides) -> Result<(), LogsError> {
+    if swapped::are_told_apart(overrides) {
+        return Ok(());
+    }
+    let of = |side| logs.iter().filter(move |log| log.side == side);
+    for client in of(Side::Client) {
+        let same = |server: &&Log<'_>| swapped::is_same(&client.beginning, &server.beginning);
+        if let Some(server) = of(Side::Server).find(same) {
+            let (client, server) = (client.source.name(), server.source.name());
+            return Err(LogsError::Same { client, server });
+        }
+    }
+    Ok(())
 }
 
 /// What all logs have is what they are joined by.
