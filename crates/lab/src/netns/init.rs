@@ -6,12 +6,12 @@
 
 use std::{
     ffi::{CStr, CString, c_char},
-    os::fd::{AsFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
+    os::fd::{AsFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
     ptr,
 };
 
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     fs::{Mode, OFlags, open},
     io::{Errno, IoSlice, read},
     mount::{MountFlags, MountPropagationFlags, mount, mount_change},
@@ -143,6 +143,10 @@ fn exec(file: &CStr, argv: &[*const c_char], envp: &[*const c_char]) -> Errno {
 /// All that process 1 needs.
 pub(super) struct Plan {
     pub(super) control: OwnedFd,
+    /// The parent's end of it, which the clone has too and closes: it would never see it closed otherwise.
+    pub(super) parents_control: RawFd,
+    /// A handle of the parent, whose number means nothing in the new process namespace.
+    pub(super) parent: OwnedFd,
     pub(super) family: AddressFamily,
     pub(super) client: Option<Program>,
     pub(super) server: Option<Program>,
@@ -186,9 +190,11 @@ fn exit() -> ! {
 
 /// What process 1 does. The kernel ends everything in its namespace with it.
 fn run(plan: &mut Plan) -> ! {
-    let alone = set_parent_process_death_signal(Some(Signal::KILL)).is_err();
-    // The other end is closed where the parent has died before.
-    if alone || asked(plan) != Some(ask::MAKE) {
+    // SAFETY: it is a copy that only this process has and nothing here uses.
+    unsafe { libc::close(plan.parents_control) };
+    let asked_for = set_parent_process_death_signal(Some(Signal::KILL)).is_ok();
+    // A parent that died before sends no signal.
+    if !asked_for || has_ended(&plan.parent) || asked(plan) != Some(ask::MAKE) {
         exit();
     }
     let namespaces = match make(plan.family) {
@@ -226,6 +232,13 @@ fn run(plan: &mut Plan) -> ! {
     }
 }
 
+/// Whether the process has, as its handle tells: it can be read from then on. What cannot be told counts as yes.
+fn has_ended(process: &OwnedFd) -> bool {
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&at_once)) != Ok(0)
+}
+
+/// `None`: the parent's end is closed.
 fn asked(plan: &Plan) -> Option<u8> {
     let mut byte = [0];
     (read(&plan.control, &mut byte) == Ok(1)).then_some(byte[0])
@@ -398,4 +411,65 @@ fn become_program(plan: &mut Plan, which: i32, namespaces: &Namespaces) -> ! {
     };
     say(plan, Tag::NotExecuted, which, errno.raw_os_error(), &[]);
     exit()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::fd::AsRawFd as _, process::Command};
+
+    use rustix::{
+        net::socketpair,
+        process::{getpid, kill_process, waitpid},
+    };
+
+    use super::{super::signals::Signals, *};
+
+    /// A plan that nothing is asked of, and the parent's end of its control socket.
+    fn idle(parent: Pid) -> (Plan, OwnedFd) {
+        let (control, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .unwrap();
+        let null = || open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let plan = Plan {
+            control: theirs,
+            parents_control: control.as_raw_fd(),
+            parent: pidfd_open(parent, PidfdFlags::empty()).unwrap(),
+            family: AddressFamily::INET,
+            client: None,
+            server: None,
+            output: null(),
+            nothing: null(),
+            mask: Signals::untouched().before(),
+        };
+        (plan, control)
+    }
+
+    fn ends(pid: Pid) -> bool {
+        let handle = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+        let deadline = Timespec { tv_sec: 60, tv_nsec: 0 };
+        let ended = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&deadline)) == Ok(1);
+        let _ = kill_process(pid, Signal::KILL);
+        waitpid(Some(pid), WaitOptions::empty()).unwrap();
+        ended
+    }
+
+    #[test]
+    fn process_1_ends_where_the_parents_end_was_closed_before_anything_was_asked() {
+        let (mut plan, control) = idle(getpid());
+        let pid = clone(&mut plan).unwrap();
+        drop((plan, control));
+        assert!(ends(pid), "it holds the other end of its own socket");
+    }
+
+    #[test]
+    fn process_1_ends_where_its_parent_died_before_it_asked_for_the_signal() {
+        let mut dead = Command::new("true").spawn().unwrap();
+        let parent = Pid::from_child(&dead);
+        let (mut plan, control) = idle(parent);
+        dead.wait().unwrap();
+        // Open: as where yet another process has a copy of it.
+        let pid = clone(&mut plan).unwrap();
+        assert!(ends(pid));
+        drop(control);
+    }
 }

@@ -9,7 +9,7 @@ use std::{
     io::{self, IoSliceMut},
     mem::MaybeUninit,
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
         unix::ffi::{OsStrExt as _, OsStringExt as _},
     },
     ptr,
@@ -21,7 +21,10 @@ use rustix::{
         AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
         SocketFlags, SocketType, recvmsg, socketpair,
     },
-    process::{Pid, Signal, WaitOptions, getegid, geteuid, kill_process, waitpid},
+    process::{
+        Pid, PidfdFlags, Signal, WaitOptions, getegid, geteuid, getpid, kill_process, pidfd_open,
+        waitpid,
+    },
 };
 
 use super::{
@@ -123,8 +126,12 @@ impl Namespaces {
         let flags = SocketFlags::CLOEXEC;
         let (control, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .map_err(NetnsError::system("make a socket pair"))?;
+        let parent = pidfd_open(getpid(), PidfdFlags::empty())
+            .map_err(NetnsError::system("open a handle of this process"))?;
         let mut plan = Plan {
             control: theirs,
+            parents_control: control.as_raw_fd(),
+            parent,
             family: if ipv6 { AddressFamily::INET6 } else { AddressFamily::INET },
             client,
             server,

@@ -19,7 +19,10 @@ use std::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create},
-    process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal},
+    io::Errno,
+    process::{
+        Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, set_parent_process_death_signal,
+    },
 };
 
 use stillopen_model::human;
@@ -67,6 +70,12 @@ pub(crate) struct Walls {
     pub(crate) ended: Duration,
 }
 
+/// Has this process killed when `parent`, which started it, dies. One that has died already sends no signal.
+fn ends_with(parent: Pid) -> Result<(), Errno> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    if getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH) }
+}
+
 /// Boots the kernel with this job and waits for its end. `pack`: what its programs need, if any; `each` is told
 /// each line as it comes, up to the last, and gives back what is to be kept of it.
 pub(crate) fn boot(
@@ -104,9 +113,10 @@ pub(crate) fn boot(
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(complaints.try_clone().map_err(VmError::io("share", Path::new("a log")))?);
-    // SAFETY: it makes one system call, which is safe between fork and exec.
+    let parent = getpid();
+    // SAFETY: it makes two system calls, which are safe between fork and exec.
     unsafe {
-        command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
+        command.pre_exec(move || Ok(ends_with(parent)?));
     }
     let mut child = Killed(command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => VmError::NoQemu,
@@ -170,7 +180,7 @@ impl Killed {
                 .map_err(|_| failed(io::ErrorKind::InvalidInput.into()))?;
             match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&wait)) {
                 Ok(0) if left.is_zero() => return Ok(false),
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(0) | Err(Errno::INTR) => {}
                 Ok(_) => return self.0.wait().map(|_| true).map_err(failed),
                 Err(error) => return Err(failed(error.into())),
             }
@@ -249,6 +259,20 @@ fn kept(mut console: File, mut complaints: File) -> Result<PathBuf, VmError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_ends_with_its_parent_does_not_begin_where_that_is_dead() {
+        let run = |parent| {
+            let mut command = Command::new("true");
+            // SAFETY: as where QEMU is started.
+            unsafe { command.pre_exec(move || Ok(ends_with(parent)?)) };
+            command.status().map(|status| status.success())
+        };
+        assert!(run(getpid()).unwrap());
+        // The child is another's by then.
+        let error = run(Pid::INIT).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(Errno::SRCH.raw_os_error()));
+    }
 
     #[test]
     fn every_line_is_handed_on_once_however_the_looks_at_the_file_cut_them() {
