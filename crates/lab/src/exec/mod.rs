@@ -23,7 +23,7 @@ pub use self::error::ServerError;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 pub(crate) use self::error::places;
 pub use self::{
-    summary::{Counts, Forgotten, Packets, SCHEMA, ServerEnded, Status, Summary},
+    summary::{Counts, Forgotten, NextProbe, Packets, SCHEMA, ServerEnded, Status, Summary},
     tally::Tally,
 };
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde::Serialize;
+use stillopen_model::Refresh;
 
 use crate::result::PathResult;
 
@@ -103,12 +104,24 @@ pub struct Forgotten {
     pub last_s: f64,
     /// When the client's keepalive would have probed next. `None`: it is off, or that is not known.
     pub probe_s: Option<f64>,
+    /// Whether that probe comes after the keepalive's idle time, and not after a probe without an answer.
+    #[serde(skip)]
+    pub probe_is_first: bool,
     /// Who opened it.
     pub client: SocketAddr,
     /// Whom the client connected to.
     pub vip: SocketAddr,
     /// Who served it.
     pub backend: SocketAddr,
+}
+
+/// When a client's keepalive will probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextProbe {
+    /// Since the start.
+    pub at: Duration,
+    /// [`Forgotten::probe_is_first`]
+    pub is_first: bool,
 }
 
 /// Packets, as the path had them: what offloading keeps together is one.
@@ -172,13 +185,35 @@ impl Counts {
         text
     }
 
-    /// What to say where keepalive was on, and later than a path that forgets after `idle_timeout`.
+    /// What to say where keepalive was on and did not hold what a path forgot that is refreshed so, after
+    /// `idle_timeout`.
     #[must_use]
-    pub fn late_keepalive(&self, idle_timeout: Duration) -> Option<String> {
-        let after = |one: &Forgotten| Some(one.probe_s? - one.last_s);
-        let after: Vec<f64> = self.forgotten.iter().filter_map(after).collect();
-        let first = after.iter().copied().reduce(f64::min)?;
+    pub fn of_keepalive(&self, refreshed_by: Refresh, idle_timeout: Duration) -> Option<String> {
+        match refreshed_by {
+            Refresh::AnyPacket => self.late_keepalive(idle_timeout),
+            Refresh::PayloadOnly => self.useless_keepalive(),
+            Refresh::Unknown => None,
+        }
+    }
+
+    fn useless_keepalive(&self) -> Option<String> {
+        let on = self.forgotten.iter().filter(|one| one.probe_s.is_some()).count();
+        (on > 0).then(|| {
+            format!(
+                "keepalive was on for {on} of the forgotten; keepalive does not help behind this profile: only data \
+                 counts"
+            )
+        })
+    }
+
+    /// Any packet refreshes the path, so what it forgot was idle: a first probe that is later than the path is the
+    /// keepalive's own idle time. Other probes were lost on their way.
+    fn late_keepalive(&self, idle_timeout: Duration) -> Option<String> {
         let limit = idle_timeout.as_secs_f64();
+        let after = |one: &Forgotten| Some(one.probe_s? - one.last_s);
+        let first = self.forgotten.iter().filter(|one| one.probe_is_first).filter_map(after);
+        let after: Vec<f64> = first.filter(|&after| after >= limit).collect();
+        let first = after.iter().copied().reduce(f64::min)?;
         Some(format!(
             "keepalive was on for {} of the forgotten, but was to probe {first:.1} s after the last packet, and the \
              path forgets after {limit:.1} s: so short an idle timeout says nothing of keepalive behind a longer one",
@@ -210,6 +245,7 @@ mod tests {
             at_s,
             last_s: 0.0,
             probe_s: None,
+            probe_is_first: false,
             client: end,
             vip: end,
             backend: end,
@@ -253,25 +289,41 @@ mod tests {
     #[test]
     fn a_keepalive_that_is_later_than_the_path_is_told() {
         let end = SocketAddr::from(([10, 0, 1, 2], 20_000));
-        let forgotten = [None, Some(61.0), Some(76.0)].map(|probe_s| Forgotten {
+        let probes = [(None, false), (Some(61.0), true), (Some(76.0), true), (Some(5.0), false)];
+        let forgotten = probes.map(|(probe_s, probe_is_first)| Forgotten {
             at_s: 4.1,
             last_s: 1.0,
             probe_s,
+            probe_is_first,
             client: end,
             vip: end,
             backend: end,
         });
-        let of = |forgotten: &[Forgotten]| {
+        let of = |refreshed_by, forgotten: &[Forgotten]| {
             let counts = Counts { forgotten: forgotten.to_vec(), ..Counts::default() };
-            counts.late_keepalive(Duration::from_secs(3))
+            counts.of_keepalive(refreshed_by, Duration::from_secs(3))
         };
-        assert_eq!(of(&forgotten[..1]), None);
-        let said = of(&forgotten).unwrap();
+        assert_eq!(of(Refresh::AnyPacket, &forgotten[..1]), None);
+        // Its earlier probes were lost on their way.
+        assert_eq!(of(Refresh::AnyPacket, &forgotten[3..]), None);
+        // The path was not idle for the keepalive's own time: data keeps its probe away.
+        let soon = Forgotten { probe_s: Some(2.0), ..forgotten[1].clone() };
+        assert_eq!(of(Refresh::AnyPacket, &[soon]), None);
+        let said = of(Refresh::AnyPacket, &forgotten).unwrap();
         assert!(
             said.starts_with("keepalive was on for 2 of the forgotten, but was to probe 60.0 s"),
             "{said}"
         );
         assert!(said.contains("forgets after 3.0 s"), "{said}");
+        // A proxy counts data alone, whenever keepalive probes.
+        assert_eq!(of(Refresh::PayloadOnly, &forgotten[..1]), None);
+        for forgotten in [&forgotten[..2], &forgotten[3..]] {
+            let said = of(Refresh::PayloadOnly, forgotten).unwrap();
+            assert!(
+                said.contains("for 1 of the forgotten") && said.ends_with("only data counts"),
+                "{said}"
+            );
+        }
     }
 
     #[test]

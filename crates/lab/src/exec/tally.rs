@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, net::SocketAddr, time::Duration};
 
-use super::summary::{Counts, Forgotten};
+use super::summary::{Counts, Forgotten, NextProbe};
 use crate::middlebox::{Flow, Side};
 
 /// The counts of one run.
@@ -39,11 +39,17 @@ impl Tally {
 
     /// The path forgot a connection that was open. `probe`: when the client's keepalive will probe, where that is
     /// known.
-    pub fn forgot(&mut self, flow: Flow, last: Duration, at: Duration, probe: Option<Duration>) {
+    pub fn forgot(&mut self, flow: Flow, last: Duration, at: Duration, probe: Option<NextProbe>) {
         let Flow { client, vip, backend } = flow;
-        let (at_s, last_s) = (at.as_secs_f64(), last.as_secs_f64());
-        let probe_s = probe.map(|probe| probe.as_secs_f64());
-        self.counts.forgotten.push(Forgotten { at_s, last_s, probe_s, client, vip, backend });
+        self.counts.forgotten.push(Forgotten {
+            at_s: at.as_secs_f64(),
+            last_s: last.as_secs_f64(),
+            probe_s: probe.map(|probe| probe.at.as_secs_f64()),
+            probe_is_first: probe.is_some_and(|probe| probe.is_first),
+            client,
+            vip,
+            backend,
+        });
         self.gone.insert(client, Gone { flow, answer: false, request: false });
     }
 

@@ -27,6 +27,15 @@ const FAMILIES: [u8; 2] = [2, 10];
 #[derive(Debug)]
 pub(crate) struct Sockets(pub(crate) Netlink);
 
+/// The next probe of a keepalive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Probe {
+    /// How long it is until then.
+    pub(crate) due: Duration,
+    /// Whether it comes after the keepalive's idle time: no probe before it is unanswered.
+    pub(crate) is_first: bool,
+}
+
 impl Sockets {
     /// Where something listens; a socket of IPv6 that takes IPv4 too counts as two.
     pub(crate) fn listeners(&self) -> io::Result<Vec<SocketAddr>> {
@@ -41,9 +50,9 @@ impl Sockets {
         Ok(found)
     }
 
-    /// How long it is until keepalive probes on the connection from `local` to `peer`. `None`: it is off, not known
-    /// (data is unacknowledged), or there is no such connection.
-    pub(crate) fn next_probe(&self, local: SocketAddr, peer: SocketAddr) -> Option<Duration> {
+    /// When keepalive probes next on the connection from `local` to `peer`. `None`: it is off, not known (data is
+    /// unacknowledged), or there is no such connection.
+    pub(crate) fn next_probe(&self, local: SocketAddr, peer: SocketAddr) -> Option<Probe> {
         let mut connection = None;
         let found = self.0.blocks(GET, 0, &Body::with(&one(local, peer)), |block| {
             connection = parse_connections(block).map_err(io::Error::other)?.items.pop();
@@ -52,7 +61,8 @@ impl Sockets {
         // The kernel refuses to tell of one that is not there.
         found.ok()?;
         let connection = connection.filter(|found| found.timer == Timer::Keepalive)?;
-        connection.timer_expires.map(stillopen_model::Ticks::get)
+        let due = connection.timer_expires.map(stillopen_model::Ticks::get)?;
+        Some(Probe { due, is_first: connection.probes_unanswered == 0 })
     }
 }
 
@@ -129,8 +139,8 @@ mod tests {
             assert_eq!(own().next_probe(local, peer), None);
             rustix::net::sockopt::set_socket_keepalive(&stream, true).unwrap();
             rustix::net::sockopt::set_tcp_keepidle(&stream, Duration::from_secs(600)).unwrap();
-            let due = own().next_probe(local, peer).unwrap();
-            assert!((500..=600).contains(&due.as_secs()), "{due:?}");
+            let probe = own().next_probe(local, peer).unwrap();
+            assert!((500..=600).contains(&probe.due.as_secs()) && probe.is_first, "{probe:?}");
             assert_eq!(own().next_probe(peer, peer), None, "no such connection");
         }
     }

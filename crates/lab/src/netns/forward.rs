@@ -22,7 +22,7 @@ use super::{
     record::{Record, Way},
 };
 use crate::{
-    exec::Tally,
+    exec::{NextProbe, Tally},
     middlebox::{Carried, Fate, Middlebox, Output, Side, TcpState, Timeouts, View, flag},
     netlink::sockets::Sockets,
     random::Random,
@@ -240,8 +240,12 @@ impl Forwarder {
             match output {
                 Output::Packet { to, packet } => self.own(now, to, &packet),
                 Output::Forgot { flow, last, at, state, .. } if is_open(state) => {
-                    let due = self.sockets.next_probe(flow.client, flow.vip);
-                    self.tally.forgot(flow, last, at, due.map(|due| now + due));
+                    let probe = self.sockets.next_probe(flow.client, flow.vip);
+                    let probe = probe.map(|probe| NextProbe {
+                        at: now + probe.due,
+                        is_first: probe.is_first && state == TcpState::Established,
+                    });
+                    self.tally.forgot(flow, last, at, probe);
                 }
                 Output::Forgot { .. } => {}
             }

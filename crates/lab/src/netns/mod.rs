@@ -144,7 +144,7 @@ pub fn run(request: &Request, options: &Options) -> Result<Summary, NetnsError> 
     // Signals are this process's own again: what is yet to be written may take a while.
     let (server_ended, unread) = supervisor.end();
     let notes = [
-        tally.counts.late_keepalive(path.idle_timeout()),
+        tally.counts.of_keepalive(path.profile.refreshed_by, path.idle_timeout()),
         shortage,
         (unread > 0).then(|| {
             format!(

@@ -187,6 +187,19 @@ fn keepalive_that_probes_after_the_path_has_forgotten_is_no_proof_against_it() {
 }
 
 #[test]
+fn keepalive_behind_a_proxy_that_counts_data_only_is_said_to_be_useless() {
+    let user = User::new();
+    let client = user.file("plain.py", include_str!("drivers/plain.py"));
+    let args =
+        ["--profile", "l7-proxy", "--idle-timeout", "2s", "--answer-after", "9s", "--", PYTHON];
+    let ran = user.start("l7", &[&args[..], &[&client, "keepalive"]].concat()).ran();
+    assert_eq!(ran.summary["forgotten"].as_array().unwrap().len(), 1, "{ran:?}");
+    let note = "keepalive does not help behind this profile: only data counts";
+    assert!(ran.stderr.contains(note), "{ran:?}");
+    assert!(!ran.stderr.contains("a longer one"), "{ran:?}");
+}
+
+#[test]
 fn a_client_that_speaks_first_is_told_by_some_and_not_by_others() {
     let user = User::new();
     let client = user.file("pooled.py", include_str!("drivers/pooled.py"));
