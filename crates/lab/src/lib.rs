@@ -12,6 +12,7 @@ pub mod agent;
 pub mod agreement;
 #[cfg(feature = "programs")]
 mod clock;
+pub mod descriptor;
 pub mod embedded;
 #[cfg(all(feature = "programs", target_os = "linux", not(stillopen_portable)))]
 mod ends;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::Result;
+use stillopen_lab::descriptor;
 
 /// The status of work that is done, whether or not anybody reads what was said of it.
 ///
@@ -32,8 +33,8 @@ pub(crate) fn say(text: &str) -> io::Result<()> {
 }
 
 /// Writes a file beside its place, ends it with a line break and moves it there: it is whole or not there, and
-/// nobody else can read it. What is not a file (a pipe, `/dev/stdout`) is written to, never replaced, and of a
-/// symbolic link the file that it leads to.
+/// nobody else can read it. What is not a file (a pipe) or leads to a descriptor (`/dev/stdout`), whatever is behind
+/// it, is written to, never replaced, and of a symbolic link the file that it leads to.
 ///
 /// # Errors
 /// Those of the folder, and of `write`.
@@ -41,6 +42,9 @@ pub(crate) fn file(
     path: &Path,
     write: impl FnOnce(&mut dyn io::Write) -> Result<()>,
 ) -> Result<()> {
+    if let Some(descriptor) = descriptor::named(path) {
+        return whole(descriptor::open(&descriptor)?, write);
+    }
     if is_written_to(path) {
         return whole(fs::OpenOptions::new().write(true).open(path)?, write);
     }
@@ -58,6 +62,11 @@ pub(crate) fn file(
 /// Those of the folder, or it is one.
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 pub(crate) fn clear(path: &Path) -> io::Result<()> {
+    if let Some(descriptor) = descriptor::named(path) {
+        let flags = rustix::fs::fcntl_getfl(descriptor::open(&descriptor)?)?;
+        let is_for_reading = flags & rustix::fs::OFlags::ACCMODE == rustix::fs::OFlags::RDONLY;
+        return if is_for_reading { Err(rustix::io::Errno::BADF.into()) } else { Ok(()) };
+    }
     if is_written_to(path) {
         return Ok(rustix::fs::access(path, rustix::fs::Access::WRITE_OK)?);
     }

@@ -37,7 +37,6 @@ mod supervise;
 mod timeline;
 
 use std::{
-    fs::File,
     net::{IpAddr, SocketAddr, TcpListener},
     os::fd::{AsFd as _, OwnedFd},
     path::{Path as FilePath, PathBuf},
@@ -65,6 +64,7 @@ pub use self::{
     timeline::{Refused, TimelineError, run_scenario, tolerance},
 };
 use crate::{
+    descriptor,
     exec::{self, Request, SCHEMA, Summary, server::Builtin},
     middlebox::{Profile, TcpState},
     netlink::links::{Links, VethEnd},
@@ -109,7 +109,8 @@ pub struct Options {
 /// [`NetnsError`]: the host does not allow it, or the server or the client cannot be started.
 pub fn run(request: &Request, options: &Options) -> Result<Summary, NetnsError> {
     let path = path(request)?;
-    let record = options.record.as_deref().map(|file| File::create(file).map_err(unwritten(file)));
+    let record =
+        options.record.as_deref().map(|file| descriptor::create(file).map_err(unwritten(file)));
     let record = record.transpose()?;
     let signals = if options.forward_signals {
         Signals::take().map_err(|cause| Error::System { operation: "take signals", cause })?

@@ -219,13 +219,15 @@ pub enum VmError {
     /// More than fits.
     #[error(
         "what the command needs is more than the guest's image may have ({most}); the largest: {largest}. \
-         Run it with less beside it, such as a virtual environment of its own"
+         {advice}"
     )]
     TooLarge {
         /// What is allowed.
         most: String,
         /// What takes the most.
         largest: String,
+        /// How there could be less.
+        advice: &'static str,
     },
     /// Recorded of other connections.
     #[error(

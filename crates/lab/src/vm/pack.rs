@@ -245,11 +245,19 @@ impl Pack {
     fn too_large(&self) -> VmError {
         let mut largest: Vec<_> = self.sizes.iter().collect();
         largest.sort_by_key(|(_, size)| std::cmp::Reverse(**size));
-        let named = largest.into_iter().take(NAMED);
+        largest.truncate(NAMED);
+        let is_python = |path: &Path| path.to_string_lossy().contains("python");
+        let advice = if largest.iter().any(|(path, _)| is_python(path)) {
+            "Run it with less beside it, such as a virtual environment of its own"
+        } else {
+            "Run it with less beside it"
+        };
+        let named = largest.into_iter();
         let named = named.map(|(path, size)| format!("{} {}", path.display(), mebibytes(*size)));
         VmError::TooLarge {
             most: mebibytes(self.most),
             largest: named.collect::<Vec<_>>().join(", "),
+            advice,
         }
     }
 

@@ -168,3 +168,33 @@ fn the_checksums_of_tcp_and_of_udp_are_right_in_a_record() {
         assert!(sums.all(|sum| (sum & 0xffff) + (sum >> 16) == 0xffff), "{protocol}");
     }
 }
+
+#[test]
+fn a_file_behind_a_descriptor_keeps_what_it_holds_and_the_summary_comes_after_it() {
+    let user = User::new();
+    let log = user.path("log");
+    let script = "exec 3>&1 \"$0\" lab exec \"$@\"";
+    let link = user.path("link");
+    std::os::unix::fs::symlink("/dev/stdout", &link).unwrap();
+    for name in
+        ["/dev/stdout", "/dev/stderr", "/dev/fd/3", "/proc/self/fd/3", link.to_str().unwrap()]
+    {
+        fs::write(&log, "old\n").unwrap();
+        // Root's own file: the user could not open it, but was given it.
+        let open = || OpenOptions::new().append(true).open(&log).unwrap();
+        let args = ["sh", "-c", script, &user.stillopen(), "--summary", name, "--", "echo", "hi"];
+        let ran = user.command(&args).stdout(open()).stderr(open()).status().unwrap();
+        let text = fs::read_to_string(&log).unwrap();
+        assert_eq!(ran.code(), Some(0), "{name}: {text}");
+        assert!(text.starts_with("old\nhi\n{\"schema\":"), "{name}: {text}");
+        assert!(text.contains("\nstillopen: "), "{name}: {text}");
+    }
+    let args = ["--record", "/dev/stdout", "--", "true"];
+    fs::write(&log, "old\n").unwrap();
+    let append = OpenOptions::new().append(true).open(&log).unwrap();
+    assert!(user.exec(&args).stdout(append).status().unwrap().success());
+    assert!(fs::read(&log).unwrap().starts_with(b"old\n\x0a\x0d\x0d\x0a"), "a section's header");
+    // For reading alone: said before anything runs.
+    let ran = user.exec(&["--summary", "/dev/stdin", "--", "echo", "hi"]).output().unwrap();
+    assert_eq!((ran.status.code(), &ran.stdout[..]), (Some(125), &b""[..]), "{ran:?}");
+}

@@ -223,3 +223,16 @@ fn the_logs_of_the_incident_say_what_was_lost_and_why() {
         assert!(line.chars().count() <= 100 || line.contains(&job), "{line}");
     }
 }
+
+#[test]
+fn out_is_refused_before_a_run_that_has_no_logs() {
+    let folder = tempdir().unwrap();
+    let out = folder.path().join("out");
+    // What cannot run is not found out: it is not tried.
+    let args = ["half-close", "--driver", "vm", "--kernel", "/nonexistent", "--out"];
+    let (status, stdout, stderr) =
+        output(&[&["lab", "run"], &args[..], &[out.to_str().unwrap()]].concat());
+    assert_eq!((status, stdout.as_str()), (2, ""), "{stderr}");
+    assert!(stderr.contains("half-close has no job and no agent"), "{stderr}");
+    assert!(!out.exists());
+}

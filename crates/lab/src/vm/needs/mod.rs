@@ -71,7 +71,14 @@ pub(super) fn include(pack: &mut Pack, paths: &[PathBuf]) -> Result<(), VmError>
         if let Some(why) = not_for_a_guest(&path) {
             return Err(VmError::BadInclude { path, why });
         }
-        Needs::of(pack).program_or_data(&path)?;
+        Needs::of(pack).program_or_data(&path).map_err(|error| match error {
+            VmError::TooLarge { most, largest, .. } => VmError::TooLarge {
+                most,
+                largest,
+                advice: "Give --include only what is needed of it",
+            },
+            other => other,
+        })?;
     }
     Ok(())
 }

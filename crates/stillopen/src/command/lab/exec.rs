@@ -106,17 +106,28 @@ fn tell(summary: &Summary) {
 
 /// What to say where the client was given the variable's name: only a shell puts the value in its place.
 fn unfilled(command: &[OsString], summary: &Summary) -> Option<String> {
-    const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ksh", "zsh", "fish", "busybox"];
-    let program = Path::new(command.first()?).file_name().and_then(OsStr::to_str);
-    let is_shell = program.is_some_and(|program| SHELLS.contains(&program));
-    let written = [format!("${SERVER_VARIABLE}"), format!("${{{SERVER_VARIABLE}}}")];
-    let has = |word: &OsString| written.iter().any(|name| word.to_string_lossy().contains(name));
-    (!is_shell && summary.counts.connections == 0 && command.iter().any(has)).then(|| {
+    (summary.counts.connections == 0 && has_unfilled(command)).then(|| {
         format!(
             "the client was given ${SERVER_VARIABLE} as it stands, since no shell runs it: sh -c '…' puts the \
              address in its place"
         )
     })
+}
+
+/// Whether a word has the variable's name and no word before it is a shell, or a program that runs one: other
+/// programs (`timeout`, `env`) may start it.
+fn has_unfilled(command: &[OsString]) -> bool {
+    const SHELLS: [&str; 18] = [
+        "sh", "ash", "bash", "dash", "ksh", "mksh", "zsh", "fish", "csh", "tcsh", "busybox",
+        "flock", "parallel", "runuser", "script", "ssh", "su", "watch",
+    ];
+    let is_shell = |word: &OsString| {
+        let name = Path::new(word).file_name().and_then(OsStr::to_str);
+        name.is_some_and(|name| SHELLS.contains(&name))
+    };
+    let written = [format!("${SERVER_VARIABLE}"), format!("${{{SERVER_VARIABLE}}}")];
+    let has = |word: &OsString| written.iter().any(|name| word.to_string_lossy().contains(name));
+    command.iter().take_while(|word| !is_shell(word)).any(has)
 }
 
 /// What is wrong with the arguments, where two files are one.
@@ -155,4 +166,26 @@ fn wrong_driver(args: &ExecArgs) -> Option<String> {
 fn say(what: &str) {
     // Nobody may read it.
     let _ = writeln!(io::stderr(), "stillopen: {}", printable(what));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_anywhere_before_the_variable_fills_it_in() {
+        for (command, unfilled) in [
+            (&["curl", "http://$STILLOPEN_SERVER/"][..], true),
+            (&["timeout", "3", "curl", "http://${STILLOPEN_SERVER}/"], true),
+            (&["curl", "$STILLOPEN_SERVER", "sh"], true),
+            (&["curl", "http://10.96.14.3/"], false),
+            (&["/bin/sh", "-c", "curl $STILLOPEN_SERVER"], false),
+            (&["timeout", "3", "sh", "-c", "curl $STILLOPEN_SERVER"], false),
+            (&["env", "A=b", "timeout", "3", "/usr/bin/bash", "-c", "nc $STILLOPEN_SERVER"], false),
+            (&["watch", "curl $STILLOPEN_SERVER"], false),
+        ] {
+            let command: Vec<OsString> = command.iter().map(Into::into).collect();
+            assert_eq!(has_unfilled(&command), unfilled, "{command:?}");
+        }
+    }
 }

@@ -38,6 +38,11 @@ struct Document<'a> {
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     let Loaded { id, text, folder } = load(&args.scenario)?;
     let scenario = Scenario::parse(&text).with_context(|| format!("read scenario {id}"))?;
+    if args.out.is_some() && scenario.incident.is_none() {
+        bail!(
+            "scenario {id} has no job and no agent, so there are no logs for --out: run it without"
+        );
+    }
     let own_kube_proxy = own_kube_proxy(&scenario, folder.as_deref())?;
     let options = RunOptions { own_kube_proxy, ..options(args, id)? };
     // JSON is of the run as asked alone; a node of another beside it would be seen by commands.
@@ -223,9 +228,6 @@ fn timed(
 }
 
 fn write_logs(run: &Run, folder: &Path) -> Result<()> {
-    if run.job_log.is_empty() {
-        bail!("this scenario has no job and no agent, so there are no logs for --out");
-    }
     fs::create_dir_all(folder).with_context(|| format!("make folder {}", folder.display()))?;
     for (name, log) in [("job.log", &run.job_log), ("agent.log", &run.agent_log)] {
         let path = folder.join(name);

@@ -1,15 +1,17 @@
 //! `stillopen lab vm`, and the guest's side of `lab run --driver vm`.
 
 use std::{
-    fs,
     io::{self, Write as _},
     process::ExitCode,
 };
 
 use anyhow::{Context, Result};
-use stillopen_lab::vm::{
-    self, Kernel,
-    parity::{self, Model},
+use stillopen_lab::{
+    descriptor,
+    vm::{
+        self, Kernel,
+        parity::{self, Model},
+    },
 };
 
 use super::progress::Progress;
@@ -41,7 +43,9 @@ fn parity(args: &ParityArgs) -> Result<ExitCode> {
     drop(progress);
     if let Some(file) = &args.record {
         let json = serde_json::to_string(&on_kernel.recorded)?;
-        fs::write(file, json).with_context(|| format!("write {}", file.display()))?;
+        descriptor::create(file)
+            .and_then(|mut to| to.write_all(json.as_bytes()))
+            .with_context(|| format!("write {}", file.display()))?;
     }
     let comparison = parity::compare(&on_kernel.recorded, Model::Right)?;
     let differences = comparison.differences.len();

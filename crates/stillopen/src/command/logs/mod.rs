@@ -16,6 +16,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
+use stillopen_lab::descriptor;
 use stillopen_logs::{Analysis, Named, Overrides, Source, analyse};
 
 use crate::{cli::logs::LogsArgs, report::table::printable};
@@ -91,7 +92,7 @@ fn write_file(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> Result<()> {
-    let file = File::create(path).with_context(|| format!("write {}", path.display()))?;
+    let file = descriptor::create(path).with_context(|| format!("write {}", path.display()))?;
     let mut to = BufWriter::new(file);
     write(&mut to).and_then(|()| to.flush()).with_context(|| format!("write {}", path.display()))
 }
