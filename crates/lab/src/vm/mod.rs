@@ -302,10 +302,11 @@ pub fn run(
     job.processes = on_node::processes(&on_node, 0, job.watch_ms)?;
     job.tells_time = true;
     tell(Phase::Boots);
-    let boot = qemu::boot(kernel, &job, None, LIMIT, |line| {
+    let each = |line: Line| {
         Phase::of(&line).into_iter().for_each(&tell);
         Some(line)
-    })?;
+    };
+    let boot = qemu::boot(kernel, &job, None, LIMIT, each, || false)?;
     let mut runs = Vec::new();
     for ((options, path), lane) in arms.iter().zip(&paths).zip(&job.lanes) {
         let mut result = run::blank(scenario, path, options);

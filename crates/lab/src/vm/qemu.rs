@@ -77,13 +77,15 @@ fn ends_with(parent: Pid) -> Result<(), Errno> {
 }
 
 /// Boots the kernel with this job and waits for its end. `pack`: what its programs need, if any; `each` is told
-/// each line as it comes, up to the last, and gives back what is to be kept of it.
+/// each line as it comes, up to the last, and gives back what is to be kept of it. Once `is_over` says so, the
+/// guest's end is not waited for.
 pub(crate) fn boot(
     kernel: &Kernel,
     job: &Job,
     pack: Option<Pack>,
     limit: Duration,
     mut each: impl FnMut(Line) -> Option<Line>,
+    is_over: impl Fn() -> bool,
 ) -> Result<Boot, VmError> {
     let began = Instant::now();
     let mut image = memory("image")?;
@@ -140,12 +142,16 @@ pub(crate) fn boot(
         })
     };
     // What can't be read now is read at the end.
-    let ended = child.wait(limit, || drop(hear()))?;
+    let heard = || {
+        drop(hear());
+        !is_over()
+    };
+    let ended = child.wait(limit, heard)?;
     drop(child);
     hear().map_err(VmError::io("read", Path::new("what the guest wrote")))?;
 
     walls.ended = began.elapsed();
-    if ended && is_done {
+    if ended && is_done || is_over() {
         return Ok(Boot { lines, walls });
     }
     let what = match failed {
@@ -164,8 +170,12 @@ pub(crate) fn boot(
 struct Killed(Child);
 
 impl Killed {
-    /// Whether it ended in time; calls `meanwhile` now and then.
-    fn wait(&mut self, limit: Duration, mut meanwhile: impl FnMut()) -> Result<bool, VmError> {
+    /// Whether it ended in time; asks `goes_on` now and then.
+    fn wait(
+        &mut self,
+        limit: Duration,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<bool, VmError> {
         let failed =
             |error: io::Error| VmError::Tool { name: QEMU.into(), cause: error.to_string() };
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
@@ -173,7 +183,9 @@ impl Killed {
         let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
         let deadline = Instant::now() + limit;
         loop {
-            meanwhile();
+            if !goes_on() {
+                return Ok(false);
+            }
             let left = deadline.saturating_duration_since(Instant::now());
             let now_and_then = left.min(NOW_AND_THEN);
             let wait = Timespec::try_from(now_and_then)

@@ -226,3 +226,13 @@ fn what_is_not_there_is_named_before_anything_boots() {
     let output = exec(&["--kernel", "/no/such/folder", "--", "true"]);
     assert!(text(&output.stderr).contains("/no/such/folder"), "{}", text(&output.stderr));
 }
+
+#[test]
+#[ignore = "boots a kernel under QEMU: cargo xtask test vm"]
+fn a_client_whose_output_nobody_reads_ends_and_is_not_given_the_rest_of_its_time() {
+    let program = env!("CARGO_BIN_EXE_stillopen");
+    let script = "\"$0\" lab exec --driver vm --for 100h -- yes | head -n 1; exit ${PIPESTATUS[0]}";
+    let ran = Command::new("bash").args(["-c", script, program]).output().expect("start bash");
+    let said = text(&ran.stderr);
+    assert_eq!((ran.status.code(), &ran.stdout[..]), (Some(141), &b"y\n"[..]), "{said}");
+}

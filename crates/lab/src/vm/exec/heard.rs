@@ -13,6 +13,8 @@ use crate::exec::{ServerEnded, ServerError, Status, said::LastLines};
 
 /// `timeout` of coreutils ends so.
 const OVER_TIME: u8 = 124;
+/// `SIGPIPE` of `uapi/asm-generic/signal.h`
+const SIGPIPE: u8 = 13;
 /// What went wrong is said last.
 const MOST_SAID: usize = 256 * 1024;
 
@@ -21,6 +23,8 @@ pub(super) struct Heard {
     /// The client's number; any other is the server's.
     client: usize,
     began_ms: u64,
+    /// The guest's clock, as it was last told.
+    now_ms: u64,
     /// What both wrote, but for the client's output.
     said: Vec<u8>,
     server_said: LastLines,
@@ -53,6 +57,7 @@ impl Heard {
         Self {
             client,
             began_ms: 0,
+            now_ms: 0,
             said: Vec::new(),
             server_said: LastLines::default(),
             server_ended: None,
@@ -76,7 +81,11 @@ impl Heard {
             }
             _ if self.end.is_some() => return,
             Line::Started { process, at_ms } if is_client(process) => {
-                self.began_ms = *at_ms;
+                (self.began_ms, self.now_ms) = (*at_ms, *at_ms);
+                return;
+            }
+            Line::Clock { at_ms } => {
+                self.now_ms = self.now_ms.max(*at_ms);
                 return;
             }
             Line::Exited { process, at_ms, status, signal } => {
@@ -100,6 +109,12 @@ impl Heard {
             _ => return,
         };
         self.end = end;
+    }
+
+    /// Nobody reads the client's output any more: it ends as it would where it writes to a pipe of its own.
+    pub(super) fn lost_reader(&mut self) {
+        let status = Status::Signal(SIGPIPE);
+        self.end.get_or_insert(End::Exited { status, at_ms: self.now_ms });
     }
 
     /// `at`: where the server must listen; `there`: the guest's files.
@@ -178,6 +193,24 @@ mod tests {
         let before = ended([started(), bye, exited(SERVER, 1500, 1), exited(CLIENT, 2000, 0)]);
         let server = before.unwrap().server.unwrap();
         assert_eq!((server.status, server.said), (Status::Exit(1), vec!["bye".to_owned()]));
+    }
+
+    #[test]
+    fn a_client_whose_output_nobody_reads_ends_as_of_sigpipe_unless_it_had_ended() {
+        let after = |lines: Vec<Line>| {
+            let mut heard = Heard::of(CLIENT);
+            for line in &lines {
+                heard.take(line);
+            }
+            heard.lost_reader();
+            heard.ended("10.0.2.2:8000".parse().unwrap(), &BTreeSet::new()).unwrap()
+        };
+        let started = || Line::Started { process: CLIENT, at_ms: 1000 };
+        let cut = after(vec![started(), Line::Clock { at_ms: 4000 }]);
+        assert_eq!((cut.status, cut.took), (Status::Signal(13), Duration::from_secs(3)));
+        assert_eq!(cut.status.code(), 141);
+        let by_itself = after(vec![started(), exited(CLIENT, 2000, 3)]);
+        assert_eq!(by_itself.status, Status::Exit(3));
     }
 
     #[test]

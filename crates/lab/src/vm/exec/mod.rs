@@ -4,6 +4,7 @@ mod heard;
 mod missed;
 
 use std::{
+    cell::Cell,
     env,
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt as _,
@@ -65,8 +66,9 @@ pub struct Executed {
     pub image: usize,
 }
 
-/// Runs the client of `request` in a guest with `kernel`. What is written is handed to `wrote` as it comes; `tell`
-/// is told what it is at, after what the client needs is packed.
+/// Runs the client of `request` in a guest with `kernel`. What is written is handed to `wrote` as it comes;
+/// where that says that the client's output has no reader any more, the client ends as of SIGPIPE, and the guest
+/// with it. `tell` is told what it is at, after what the client needs is packed.
 ///
 /// # Errors
 /// The path is no kernel's, a command or a file is not there, there is too much of it, the client cannot be
@@ -75,7 +77,7 @@ pub fn exec(
     request: &Request,
     options: &ExecOptions,
     kernel: &Kernel,
-    mut wrote: impl FnMut(Wrote<'_>),
+    mut wrote: impl FnMut(Wrote<'_>) -> bool,
     tell: impl Fn(Phase),
 ) -> Result<Executed, VmError> {
     let profile = Profile::named(&request.profile);
@@ -120,14 +122,21 @@ pub fn exec(
     job.tells_time = true;
     tell(Phase::Boots);
     let mut heard = Heard::of(number);
-    let boot = qemu::boot(kernel, &job, Some(pack), LIMIT, |line| {
-        heard.take(&line);
+    let has_reader = Cell::new(true);
+    let each = |line: Line| {
+        if has_reader.get() {
+            heard.take(&line);
+        }
         Phase::of(&line).into_iter().for_each(&tell);
         let Line::Said { process, to, text } = line else { return Some(line) };
         let own_output = process == number && to == Stream::Out;
-        wrote(if own_output { Wrote::Out(&text.0) } else { Wrote::Err(&text.0) });
+        if !wrote(if own_output { Wrote::Out(&text.0) } else { Wrote::Err(&text.0) }) {
+            has_reader.set(false);
+            heard.lost_reader();
+        }
         None
-    })?;
+    };
+    let boot = qemu::boot(kernel, &job, Some(pack), LIMIT, each, || !has_reader.get())?;
 
     let ended = heard.ended(backend, &there)?;
     let lane = &job.lanes[0];

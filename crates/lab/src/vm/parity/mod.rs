@@ -103,8 +103,9 @@ pub fn on_kernel(kernel: &Kernel, seed: u64) -> Result<OnKernel, VmError> {
         paths.push(path);
     }
     let boots = thread::scope(|scope| {
-        let boots =
-            jobs.each_ref().map(|job| scope.spawn(|| qemu::boot(kernel, job, None, LIMIT, Some)));
+        let boots = jobs
+            .each_ref()
+            .map(|job| scope.spawn(|| qemu::boot(kernel, job, None, LIMIT, Some, || false)));
         boots.map(|boot| boot.join().unwrap_or_else(|_| Err(VmError::Protocol("a panic".into()))))
     });
     let [many, long] = boots;

@@ -33,8 +33,11 @@ pub(super) fn run(request: &Request, asked: Asked, say: impl Fn(&str)) -> Result
             Wrote::Out(bytes) => (bytes, Box::new(io::stdout())),
             Wrote::Err(bytes) => (bytes, Box::new(io::stderr())),
         };
-        // Nobody may read it.
-        progress.beside(bytes, || drop(to.write_all(bytes).and_then(|()| to.flush())));
+        let mut written = Ok(());
+        progress.beside(bytes, || written = to.write_all(bytes).and_then(|()| to.flush()));
+        // The client's own pipe would end it; nobody may read the rest.
+        let is_closed = written.is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        !(is_closed && matches!(wrote, Wrote::Out(_)))
     };
     let executed = vm::exec(request, &options, &kernel, wrote, |phase| progress.show(phase))?;
     drop(progress);
