@@ -5,9 +5,10 @@
 use std::{fmt::Write, time::Duration};
 
 use stillopen_collect::kube_proxy::go_duration;
-use stillopen_model::human;
+use stillopen_model::{KeepaliveValues, human, wheel_slack};
 
 use crate::{
+    middlebox::Profile,
     result::{AttemptResult, KernelResult, LostRequest, Outcome, RealTimeResult, RunResult},
     scenario::{Incident, Scenario},
 };
@@ -59,6 +60,24 @@ fn incident_text(
     if let Some(cured) = cured {
         let _ = writeln!(out);
         counts(out, cured);
+    }
+    too_late(out, cured.unwrap_or(asked));
+}
+
+/// Keepalive that the path does not wait for, and where values for it are found.
+fn too_late(out: &mut String, result: &RunResult) {
+    let values = result.client_keepalive.as_ref().and_then(|values| values.parse().ok());
+    let Some(KeepaliveValues { idle, .. }) = values else { return };
+    let limit = result.path.idle_timeout_s;
+    if result.lost > 0 && idle.as_secs_f64() >= limit {
+        let _ = writeln!(
+            out,
+            "{:<19} too late here: it probes after {}, the path forgets after {limit}s\n{:<19} values that \
+             are in time:  stillopen advise --limit {limit}s",
+            "",
+            human(idle),
+            ""
+        );
     }
 }
 
@@ -225,6 +244,15 @@ fn evidence(out: &mut String, result: &RunResult) {
         precise(shortest.silent_s),
         entry(shortest.entry_lived_s),
     );
+    let path = &result.path;
+    if Profile::named(path.profile).is_some_and(|profile| profile.on_wheel) {
+        let timeout = Duration::from_secs_f64(path.idle_timeout_s);
+        let late = wheel_slack(timeout, path.hz).as_secs_f64();
+        let _ = writeln!(
+            out,
+            "    an entry lives up to {late:.1}s longer than the timeout: so coarse is the kernel's timer"
+        );
+    }
     let took =
         of(Outcome::Lost).filter_map(|attempt| attempt.agent_took_s).fold(f64::MAX, f64::min);
     if took < result.path.idle_timeout_s {
@@ -353,7 +381,9 @@ fn of_kernel(kernel: &KernelResult) -> String {
     let KernelResult { version, ipvs_timeouts_s, virtual_s, wall_s, .. } = kernel;
     let table = match ipvs_timeouts_s {
         Some([tcp, fin, _]) => {
-            format!("Its own IPVS; in force, read back: {tcp}s established, {fin}s after a FIN.")
+            format!(
+                "Its own IPVS; in force, read back: {tcp}s established, {fin}s after the server's FIN\n(after the client's it is always 60s)."
+            )
         }
         None => "Its own conntrack.".to_owned(),
     };
@@ -440,6 +470,24 @@ mod tests {
                 assert!(text.trim_end().lines().last().unwrap().contains("stillopen lab run"));
             }
         }
+    }
+
+    #[test]
+    fn keepalive_that_the_path_does_not_wait_for_is_said_to_be_too_late() {
+        let id = embedded::DEFAULT;
+        let scenario = Scenario::parse(embedded::scenario(id).unwrap().text).unwrap();
+        let of = |seconds| {
+            let options = RunOptions {
+                keepalive: Some("60/30/3".parse().unwrap()),
+                idle_timeout: Some(Duration::from_secs(seconds)),
+                ..RunOptions::default()
+            };
+            text(&scenario, &run(&scenario, &options).unwrap().result, None, id)
+        };
+        assert!(
+            of(60).contains("too late here") && of(60).contains("stillopen advise --limit 60s")
+        );
+        assert!(!of(900).contains("too late"));
     }
 
     #[test]

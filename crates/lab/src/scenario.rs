@@ -302,10 +302,10 @@ pub enum AfterAnswer {
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// Not TOML, or not of this shape.
-    #[error("scenario: {0}")]
+    #[error("{0}")]
     Toml(#[from] toml::de::Error),
     /// It is, and makes no sense.
-    #[error("scenario: {0}")]
+    #[error("{0}")]
     Sense(String),
 }
 

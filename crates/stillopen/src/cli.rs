@@ -309,7 +309,7 @@ fn failed(error: &anyhow::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     // A message may quote a file that somebody else wrote.
-    let message = format!("stillopen: {error:#}");
+    let message = format!("stillopen: {}", crate::output::reasons(error));
     for line in message.lines() {
         let _ = writeln!(io::stderr(), "{}", printable(line));
     }

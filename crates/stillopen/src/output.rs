@@ -24,6 +24,20 @@ pub(crate) fn said(
     }
 }
 
+/// An error with its causes, each once: some say in their own text what caused them.
+pub(crate) fn reasons(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        let cause = cause.trim_end();
+        if text.is_empty() {
+            cause.clone_into(&mut text);
+        } else if !text.ends_with(cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 /// Writes a text to standard output.
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 pub(crate) fn say(text: &str) -> io::Result<()> {
@@ -93,7 +107,10 @@ fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    tempfile::NamedTempFile::new_in(folder)
+    tempfile::NamedTempFile::new_in(folder).map_err(|error| {
+        // Its own text has the name of the file beside, which nobody asked for.
+        fs::metadata(folder).err().unwrap_or_else(|| error.kind().into())
+    })
 }
 
 /// Whether two paths lead to one file, which each would write over; a device takes both.
@@ -130,4 +147,23 @@ fn whole(to: impl io::Write, write: impl FnOnce(&mut dyn io::Write) -> Result<()
     writeln!(buffered)?;
     buffered.flush()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let cause = anyhow::Error::new(io::Error::other("it is gone"));
+        let error = cause.context("can't read it: it is gone").context("run it");
+        assert_eq!(reasons(&error), "run it: can't read it: it is gone");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_not_named_by_the_one_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = file(&folder.path().join("none/x"), |_| Ok(())).unwrap_err();
+        assert!(!reasons(&error).contains(".tmp"), "{error:#}");
+    }
 }

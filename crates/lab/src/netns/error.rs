@@ -1,6 +1,6 @@
 //! Why a run in network namespaces did not happen, and what would help.
 
-use std::{fs, io, path::PathBuf};
+use std::{ffi::OsStr, fs, io, path::PathBuf};
 
 use rustix::io::Errno;
 
@@ -69,7 +69,7 @@ pub enum NetnsError {
     #[error(transparent)]
     Server(#[from] ServerError),
     /// The client can't be executed.
-    #[error("can't run {command:?}: {cause}")]
+    #[error("can't run {}: {}", command.display(), why_not_run(.command, .cause))]
     NotExecuted {
         /// Its first word.
         command: std::ffi::OsString,
@@ -120,6 +120,15 @@ impl NetnsError {
 impl From<LinkError> for NetnsError {
     fn from(error: LinkError) -> Self {
         Self::Link { what: error.to_string(), cause: error.source }
+    }
+}
+
+/// A name without a slash is looked for in `PATH` alone.
+fn why_not_run(command: &OsStr, cause: &io::Error) -> String {
+    let by_path = !command.as_encoded_bytes().contains(&b'/');
+    match cause.kind() {
+        io::ErrorKind::NotFound if by_path => "it is not in PATH".into(),
+        _ => cause.to_string(),
     }
 }
 

@@ -283,11 +283,22 @@ fn asked(of: &Connection) -> Option<Duration> {
     before().map(at).rfind(|came| *came <= request + EXCHANGE)
 }
 
-/// The client's packets in the silence.
+/// The client's keepalive probes in the silence: one byte before what comes next, and nothing in it
+/// (`tcp_xmit_probe_skb`). Its end, a reset and what it acknowledges are none.
 fn probes(of: &Connection, until: Duration) -> u32 {
     let from = asked(of).unwrap_or_default();
-    let silent = of.came.iter().filter(|packet| packet.by == 'c' && packet.payload == 0);
-    let probes = silent.filter(|packet| at(packet) > from + SETTLED && at(packet) < until);
+    let clients = || of.came.iter().filter(|packet| packet.by == 'c');
+    let request = clients().rfind(|packet| packet.payload > 0 && at(packet) <= from);
+    let before_next = request.map(|packet| {
+        packet.seq.wrapping_add(u32::try_from(packet.payload).unwrap_or(0)).wrapping_sub(1)
+    });
+    let probes = clients().filter(|packet| {
+        packet.flags == "."
+            && packet.payload == 0
+            && Some(packet.seq) == before_next
+            && at(packet) > from + SETTLED
+            && at(packet) < until
+    });
     u32::try_from(probes.count()).unwrap_or(u32::MAX)
 }
 
@@ -343,4 +354,32 @@ fn story(
     }
     events.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     LostRequest { id: attempt.id.clone(), attempt: attempt.attempt, events }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the client's kernel says when its program ends the wait was counted too.
+    #[test]
+    fn probes_are_one_byte_before_what_comes_next_and_nothing_else_is_one() {
+        let (client, vip) = ("10.0.1.2:20000", "10.96.14.3:8000");
+        let mut of = Connection::default();
+        for (at_ms, by, flags, seq, payload) in [
+            (1_000, 'c', "S", 99, 0),
+            (1_001, 'c', "P.", 100, 500),
+            (1_002, 'p', ".", 7, 0),
+            (61_000, 'c', ".", 599, 0),
+            (121_000, 'c', ".", 599, 0),
+            (122_000, 'c', ".", 600, 0),
+            (123_000, 'c', "F.", 600, 0),
+            (124_000, 'c', "R", 600, 0),
+        ] {
+            let (from, to) = if by == 'c' { (client, vip) } else { (vip, client) };
+            let text = format!("0 {at_ms} {by} {from} {to} {flags} {seq} 0 {payload}");
+            of.came.push(Packet::try_from(text).unwrap());
+        }
+        assert_eq!(probes(&of, Duration::from_secs(200)), 2);
+        assert_eq!(probes(&of, Duration::from_secs(100)), 1);
+    }
 }

@@ -166,7 +166,10 @@ fn numbers(version: &str) -> Vec<u64> {
 fn output(command: &mut Command) -> Result<String, VmError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let failed = |cause: String| VmError::Tool { name: name.clone(), cause };
-    let output = command.output().map_err(|error| failed(error.to_string()))?;
+    let output = command.output().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => VmError::NoTool(name.clone()),
+        _ => failed(error.to_string()),
+    })?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -194,6 +197,12 @@ mod tests {
             .unwrap();
         let kernel = Kernel::find(Some(folder.path())).unwrap();
         assert_eq!((kernel.version.as_str(), kernel.hz), ("6.1.0-57-cloud-amd64", 1000));
+    }
+
+    #[test]
+    fn where_there_is_no_apt_the_next_step_is_named() {
+        let error = output(&mut Command::new("/nonexistent/apt-cache")).unwrap_err().to_string();
+        assert!(error.contains("apt-cache") && error.contains("--kernel DIR"), "{error}");
     }
 
     #[test]

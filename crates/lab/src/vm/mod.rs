@@ -130,6 +130,11 @@ pub enum VmError {
     /// Not a program of this machine.
     #[error("{} is no 64-bit program", .0.display())]
     NotElf(PathBuf),
+    /// A program of Debian's packages is missing.
+    #[error(
+        "there is no {0} here: elsewhere than on Debian unpack a kernel package and name the folder with --kernel DIR"
+    )]
+    NoTool(String),
     /// A program failed.
     #[error("{name}: {cause}")]
     Tool {
@@ -169,7 +174,7 @@ pub enum VmError {
         end: String,
     },
     /// No such program.
-    #[error("no command {}: {why}", name.display())]
+    #[error("can't run {}: {why}", name.display())]
     NoCommand {
         /// As it was asked for.
         name: OsString,

@@ -111,7 +111,7 @@ fn say(line: &str) {
 
 /// Status 126 or 127, after it has said why.
 fn not_executed(program: &OsStr, found: bool, error: &dyn std::fmt::Display) -> ExitCode {
-    say(&format!("execute {}: {error}", program.display()));
+    say(&format!("can't run {}: {error}", program.display()));
     ExitCode::from(if found { 126 } else { 127 })
 }
 

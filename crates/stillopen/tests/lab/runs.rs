@@ -87,6 +87,11 @@ fn out_leaves_both_logs() {
         }
         assert!(log.lines().count() > 40, "{name}");
     }
+    let (status, _, stderr) = output(&["lab", "run", "--out", out.to_str().unwrap()]);
+    let [job, agent] = ["job.log", "agent.log"].map(|name| out.join(name).display().to_string());
+    let next = format!("stillopen logs --client {job} --server {agent}\n");
+    assert_eq!(status, 0);
+    assert!(stderr.contains("in place of older ones") && stderr.ends_with(&next), "{stderr}");
 }
 
 #[test]

@@ -277,7 +277,7 @@ fn what_can_not_be_executed_has_the_status_of_env() {
     // The report would say nothing more.
     assert_eq!(
         missing.stderr,
-        "stillopen: execute /no/such/program: No such file or directory (os error 2)\n"
+        "stillopen: can't run /no/such/program: No such file or directory (os error 2)\n"
     );
     assert_eq!(run("/etc/passwd").status, Some(126));
 }

@@ -36,7 +36,7 @@ pub(crate) fn run(args: ExecArgs) -> ExitCode {
         return ExitCode::from(USAGE);
     }
     let status = ended(args).unwrap_or_else(|error| {
-        say(&format!("{error:#}"));
+        say(&output::reasons(&error));
         let of_netns = error.downcast_ref::<NetnsError>().map(NetnsError::status);
         let of_vm = || error.downcast_ref::<VmError>().map(VmError::status);
         of_netns.or_else(of_vm).unwrap_or(OWN)
@@ -82,7 +82,7 @@ fn ended(args: ExecArgs) -> Result<u8> {
     let written = args.summary.as_deref().map(|file| write(file, &summary).map_err(|e| (file, e)));
     tell(&summary);
     if let Some(Err((file, error))) = written {
-        say(&format!("write {}: {error:#}", file.display()));
+        say(&format!("write {}: {}", file.display(), output::reasons(&error)));
     }
     Ok(summary.status.code())
 }

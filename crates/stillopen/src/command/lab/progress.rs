@@ -1,4 +1,4 @@
-//! What a guest is at, on a terminal: one line on standard error that goes when something is said.
+//! What a long run is at, on a terminal: one line on standard error that goes when something is said.
 
 use std::{
     io::{IsTerminal as _, stderr},

@@ -37,7 +37,8 @@ struct Document<'a> {
 /// Status 0: the expectations hold; 1: one fails.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     let Loaded { id, text, folder } = load(&args.scenario)?;
-    let scenario = Scenario::parse(&text).with_context(|| format!("read scenario {id}"))?;
+    let scenario =
+        Scenario::parse(&text).with_context(|| format!("read scenario {}", args.scenario))?;
     if args.out.is_some() && scenario.incident.is_none() {
         bail!(
             "scenario {id} has no job and no agent, so there are no logs for --out: run it without"
@@ -48,9 +49,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     // JSON is of the run as asked alone; a node of another beside it would be seen by commands.
     let cure = cure(&scenario, args).filter(|_| !args.json && args.on_node.is_empty());
     let (asked, cured) = driven(args, &scenario, &options, cure)?;
-    if let Some(folder) = &args.out {
-        write_logs(&asked, folder)?;
-    }
+    let written = args.out.as_deref().map(|folder| write_logs(&asked, folder)).transpose()?;
 
     let mut stdout = io::stdout().lock();
     if args.json {
@@ -65,6 +64,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
         // The file's sentences are its author's.
         writeln!(stdout, "{}", printable(line))?;
     }
+    drop(stdout);
+    tell(written.as_deref());
     let results: Vec<&RunResult> = std::iter::once(&asked.result).chain(&cured).collect();
     Ok(status(&results))
 }
@@ -177,6 +178,7 @@ fn driven(
 
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 fn in_real_time(scenario: &Scenario, options: &RunOptions) -> Result<Run> {
+    let _progress = super::progress::Progress::new("running on this host's TCP, in real time");
     Ok(stillopen_lab::netns::run_scenario(scenario, options)?)
 }
 
@@ -227,11 +229,26 @@ fn timed(
     Ok(run)
 }
 
-fn write_logs(run: &Run, folder: &Path) -> Result<()> {
+/// Writes the logs, and says so and what can be done with them.
+fn write_logs(run: &Run, folder: &Path) -> Result<String> {
     fs::create_dir_all(folder).with_context(|| format!("make folder {}", folder.display()))?;
-    for (name, log) in [("job.log", &run.job_log), ("agent.log", &run.agent_log)] {
-        let path = folder.join(name);
-        fs::write(&path, log).with_context(|| format!("write {}", path.display()))?;
+    let [job, agent] = ["job.log", "agent.log"].map(|name| folder.join(name));
+    let replaced = job.exists() || agent.exists();
+    for (path, log) in [(&job, &run.job_log), (&agent, &run.agent_log)] {
+        fs::write(path, log).with_context(|| format!("write {}", path.display()))?;
     }
-    Ok(())
+    let [client, server] = [&job, &agent].map(|path| quoted(&path.to_string_lossy()));
+    Ok(format!(
+        "wrote the logs of the run as asked: {client} and {server}{}\nWhat they show:  stillopen logs --client \
+         {client} --server {server}",
+        if replaced { ", in place of older ones" } else { "" }
+    ))
+}
+
+/// Standard output is the run's.
+fn tell(what: Option<&str>) {
+    for line in what.into_iter().flat_map(str::lines) {
+        // Nobody may read it.
+        let _ = writeln!(io::stderr(), "stillopen: {}", printable(line));
+    }
 }

@@ -31,7 +31,12 @@ fn prepare() -> Result<ExitCode> {
         let _ = writeln!(io::stderr(), "stillopen: {what}");
     })
     .context("prepare a kernel for --driver vm")?;
-    writeln!(io::stdout(), "{} {}", kernel.version, kernel.image.display())?;
+    writeln!(
+        io::stdout(),
+        "{} {}\nRun on it:  stillopen lab run --driver vm",
+        kernel.version,
+        kernel.image.display()
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
