@@ -667,10 +667,8 @@ fn socket_findings(c: &Connection, own: Probing) -> FindingSet {
         Finding::Unanswered,
     );
     if let (Some(values), Some(user_timeout)) = (own.keepalive.on_values(), c.user_timeout) {
-        // tcp_keepalive_timer, net/ipv4/tcp_timer.c: with a user timeout, its count does not matter.
-        let user_timeout = user_timeout.get();
-        let one_kills = values.count > 1 && user_timeout <= values.idle + values.interval;
-        findings.insert_if(!user_timeout.is_zero() && one_kills, Finding::OneLostProbeKills);
+        let kills = values.one_lost_probe_kills(user_timeout.get());
+        findings.insert_if(kills, Finding::OneLostProbeKills);
     }
     findings
 }

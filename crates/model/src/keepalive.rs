@@ -131,6 +131,25 @@ impl KeepaliveValues {
         Some(u32::try_from(fit).unwrap_or(u32::MAX).min(most))
     }
 
+    /// Whether one lost probe ends a connection with this `TCP_USER_TIMEOUT`, zero where it is not set: its count does
+    /// not matter then (`tcp_keepalive_timer`, `net/ipv4/tcp_timer.c`).
+    #[must_use]
+    pub fn one_lost_probe_kills(self, user_timeout: Duration) -> bool {
+        !user_timeout.is_zero() && self.count > 1 && user_timeout <= self.idle + self.interval
+    }
+
+    /// Values that are no later than these, with which a `TCP_USER_TIMEOUT` ends a connection at the third lost probe
+    /// and not before; `None`: it is too short for whole seconds.
+    #[must_use]
+    pub fn within_user_timeout(self, user_timeout: Duration) -> Option<Self> {
+        let second = Duration::from_secs(1);
+        let interval = Duration::from_secs(user_timeout.as_secs() / 6).clamp(second, self.interval);
+        // The third is lost at idle + 3 x interval; at idle + 2 x interval it has to live on.
+        let before = user_timeout.checked_sub(Duration::from_nanos(1))?.as_secs();
+        let idle = Duration::from_secs(before).checked_sub(2 * interval)?.min(self.idle);
+        (idle >= second).then_some(Self { idle, interval, count: 3 })
+    }
+
     /// When a peer that stopped answering is noticed: `idle + interval * count`.
     #[must_use]
     pub fn dead_peer_after(self) -> Duration {
@@ -217,6 +236,31 @@ mod tests {
         }
         let unread = Keepalive::On(KeepaliveTimes::default());
         assert_eq!(unread.over(values("60/30/3"), sysctls), values("60/30/3"));
+    }
+
+    #[test]
+    fn values_within_a_user_timeout_live_on_after_two_lost_probes() {
+        let given: KeepaliveValues = "60/30/3".parse().unwrap();
+        for (user_timeout_ms, fits) in [
+            (0, None),
+            (500, None),
+            (3_000, None),
+            (3_001, Some("1/1/3")),
+            (5_000, Some("2/1/3")),
+            (30_000, Some("19/5/3")),
+            (90_000, Some("59/15/3")),
+            (500_000, Some("60/30/3")),
+        ] {
+            let user_timeout = Duration::from_millis(user_timeout_ms);
+            let values = given.within_user_timeout(user_timeout);
+            assert_eq!(values.map(|values| values.to_string()).as_deref(), fits);
+            if let Some(values) = values {
+                assert!(values.idle + 2 * values.interval < user_timeout, "{values}");
+                assert!(!values.one_lost_probe_kills(user_timeout));
+            }
+        }
+        assert!(given.one_lost_probe_kills(Duration::from_secs(90)));
+        assert!(!given.one_lost_probe_kills(Duration::ZERO));
     }
 
     #[test]

@@ -161,7 +161,7 @@ mod tests {
         fn arm_by_itself(&self, values: KeepaliveValues) -> Result<SocketOptions, Refusal> {
             let fd = u32::try_from(self.client.as_raw_fd()).unwrap();
             let handle = Handle { pid: std::process::id(), fd, cookie: self.cookie(), inode: 0 };
-            Rescuer::default().arm(handle, values)
+            Rescuer::default().arm(handle, values).map(|(options, _)| options)
         }
     }
 

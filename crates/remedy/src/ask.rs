@@ -132,13 +132,19 @@ pub fn ask(sockets: Vec<OwnedFd>, stakes: Stakes) -> io::Result<Vec<Answer>> {
 /// limit of this process becomes the hard one.
 #[must_use]
 pub fn batch_size() -> usize {
+    open_at_once().min(BATCH)
+}
+
+/// How many sockets this process can have open at once. The soft limit of open files becomes the hard one.
+#[must_use]
+pub fn open_at_once() -> usize {
     /// Standard streams, a process, a pipe, a list of files, and some to spare.
     const OTHERS: u64 = 12;
     let limit = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     let files = if raised.is_ok() { limit.maximum } else { limit.current };
-    let room = files.map_or(BATCH as u64, |files| files.saturating_sub(OTHERS));
-    usize::try_from(room).unwrap_or(BATCH).clamp(2, BATCH)
+    let room = files.map_or(u64::MAX, |files| files.saturating_sub(OTHERS));
+    usize::try_from(room).unwrap_or(usize::MAX).max(2)
 }
 
 /// Whether another run asks this socket now.

@@ -1,8 +1,8 @@
 //! What changes a connection: keepalive on sockets of other programs and its undo, one probe on demand, and
 //! the end of connections that are dead. Nothing here acts without being called for it.
 //!
-//! Read first: `choose.rs` (what is to be done), then `rescue.rs`, `arm.rs`, `ask.rs` and `close.rs` (doing it); `run/` stands by
-//! itself.
+//! Read first: `choose.rs` (what is to be done), then `rescue.rs`, `arm.rs`, `ask.rs` and `close.rs` (doing it), `first_probe.rs`
+//! (what came of it); `run/` stands by itself.
 #![deny(unsafe_code)]
 
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
@@ -12,6 +12,8 @@ mod ask;
 mod choose;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod close;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod first_probe;
 #[cfg(unix)]
 mod keepalive;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
@@ -37,8 +39,9 @@ pub use keepalive::turn_on;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 pub use {
     arm::{MANY, arm_here},
-    ask::{Answer, BATCH, Stakes, ask, batch_size},
+    ask::{Answer, BATCH, Stakes, ask, batch_size, open_at_once},
     close::{Closed, confirm, end},
+    first_probe::{FirstProbe, Probed, first_probes},
     refusal::Refusal,
     rescue::Rescuer,
     undo::{SCHEMA as UNDO_SCHEMA, Undo, UndoError, UndoRow, Undone},

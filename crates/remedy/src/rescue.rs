@@ -5,7 +5,12 @@ use std::os::fd::OwnedFd;
 use stillopen_collect::{Handle, Holder, SocketOptions, holders_of};
 use stillopen_model::{Keepalive, KeepaliveValues};
 
-use crate::{Answer, Refusal, Stakes, ask, ask::is_being_asked, socket::tcp_info, turn_on};
+use crate::{
+    Answer, Probed, Refusal, Stakes, ask,
+    ask::is_being_asked,
+    socket::{has_data_in_flight, tcp_info},
+    turn_on,
+};
 
 /// Arms sockets of one process after another; the process that was asked last stays at hand.
 #[derive(Debug, Default)]
@@ -17,7 +22,7 @@ impl Rescuer {
     /// Where `TCP_USER_TIMEOUT` is set, one lost probe could end the connection: it is asked first, with that
     /// option lifted, and armed only if it answers.
     ///
-    /// Returns what it has afterwards.
+    /// Returns what it has afterwards, and where a probe goes out at once what tells what comes of that.
     ///
     /// # Errors
     /// The socket could not be had or set, or it did not answer.
@@ -25,16 +30,16 @@ impl Rescuer {
         &mut self,
         handle: Handle,
         values: KeepaliveValues,
-    ) -> Result<SocketOptions, Refusal> {
+    ) -> Result<(SocketOptions, Option<Probed>), Refusal> {
         let socket = self.socket(handle)?;
         let failed = |errno: rustix::io::Errno| Refusal::Options(errno.into());
         let before = SocketOptions::read(&socket).map_err(failed)?;
         if is_being_asked(&before) {
             return Err(Refusal::BeingAsked);
         }
-        let outstanding = tcp_info(&socket).map_err(Refusal::Options)?.probes;
-        if u32::from(outstanding) >= values.count {
-            return Err(Refusal::Outstanding(outstanding));
+        let info = tcp_info(&socket).map_err(Refusal::Options)?;
+        if u32::from(info.probes) >= values.count {
+            return Err(Refusal::Outstanding(info.probes));
         }
         if !before.user_timeout.get().is_zero() {
             let copy = socket.try_clone().map_err(Refusal::Options)?;
@@ -48,10 +53,16 @@ impl Rescuer {
                 }
             }
         }
+        let heard = info.counters.last_ack_recv.min(info.counters.last_data_recv).get();
+        // What was asked has answered just now, and with data in flight keepalive does not run.
+        let at_once = before.user_timeout.get().is_zero()
+            && heard >= values.idle
+            && !has_data_in_flight(&socket).map_err(Refusal::Options)?;
         turn_on(&socket, values).map_err(failed)?;
+        let probed = at_once.then(|| Probed::new(socket, heard));
         // Each was accepted, so there is no need to ask for them again.
         let keepalive = Keepalive::On(values.times());
-        Ok(SocketOptions { keepalive, ..before })
+        Ok((SocketOptions { keepalive, ..before }, probed))
     }
 
     /// A descriptor of this process for a socket of another one, whoever holds it by now.

@@ -66,7 +66,7 @@ Examples:
   stillopen rescue --pid 4711 --limit 350s --apply
   sudo stillopen rescue --close-dead              which; --apply ends them
 
-Exit status: 0, 1 something was refused or could not be done, 2 error.";
+Exit status: 0, 1 something was refused, could not be done or was ended by its first probe, 2 error.";
 
 /// `stillopen ask`
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use crate::{
     deadline::wait_until,
     holder::{AS_NOBODY, Holder},
     program::{Program, Said},
-    scene::{FAMILIES, Family, Scene},
+    scene::{FAMILIES, Family, Scene, ip},
     socket::{Connection, Options, Values, keep_alive, options, set_values},
     without_root::copy,
 };
@@ -133,13 +133,104 @@ fn a_quiet_connection_is_probed_at_once() {
     connection.ask();
     wait_until_quiet(&scene, &connection);
     let args = ["--at-risk", "--limit", "900s", "--keepalive", "1/100/3", "--apply"];
+    let warning = "A probe goes out at once on 1 connection";
+    let dry = rescue(&scene, &args[..5]).run();
+    assert!(dry.stdout.contains(warning) && dry.stdout.contains("draw a reset"), "{dry:#?}");
     let said = rescue(&scene, &args).run();
     assert_eq!(said.status, 0, "{said:#?}");
+    let answered = "Probed at once: 1 answered, 0 not answered yet, 0 ended.";
+    assert!(said.stdout.contains(answered), "{said:#?}");
     // The next probe by itself would come 100 s later.
     wait_until("a probe was answered", Duration::from_secs(5), || {
         let report = scene.check_client(&["--limit", "900s"]).look().0;
         report.row(&connection).quiet_s.filter(|&quiet| quiet < 1.0)
     });
+}
+
+/// A path or a peer that has forgotten the connection answers the first probe with a reset.
+#[test]
+fn what_the_first_probe_ends_is_not_called_safe() {
+    for json_too in [false, true] {
+        let scene = Scene::new();
+        let mut connection = scene.connect(Family::V4);
+        connection.ask();
+        let Connection { mut client, server } = connection;
+        // Its end is lost on the way: the client hears nothing of it.
+        ip(&format!("-n {} link set eth0 down\n", scene.server.name));
+        sockopt::set_socket_linger(&server, Some(Duration::ZERO)).expect("close with a reset");
+        let connection = Connection { client: client.try_clone().expect("a copy"), server };
+        wait_until_quiet(&scene, &connection);
+        drop(connection);
+        scene.server.come_up(&scene.client);
+        let args = ["--at-risk", "--limit", "900s", "--keepalive", "1/100/3", "--apply"];
+        let said = rescue(&scene, &args).args(if json_too { &["--json"] } else { &[] }).run();
+        assert_eq!(said.status, 1, "{said:#?}");
+        if json_too {
+            let row = &json(&said)["connections"][0];
+            assert_eq!((&row["first_probe"], &row["done"]), (&"ended".into(), &false.into()));
+            assert!(row["error"].as_str().is_some_and(|it| it.contains("forgotten")), "{row}");
+        } else {
+            let headline = "Keepalive is on for 0 connections; 1 ended by the first probe.";
+            assert!(said.stdout.contains(headline) && !said.stdout.contains("safe"), "{said:#?}");
+            assert!(said.stdout.contains("ENDED: the probe drew a reset"), "{said:#?}");
+        }
+        let error = client.read(&mut [0; 1]).expect_err("it was reset");
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    }
+}
+
+#[test]
+fn what_the_first_probe_gets_no_answer_from_is_said() {
+    let scene = Scene::new();
+    let mut connection = scene.connect(Family::V4);
+    connection.ask();
+    wait_until_quiet(&scene, &connection);
+    scene.client.lose_way_to(&scene.server);
+    let args = ["--at-risk", "--limit", "900s", "--keepalive", "1/100/3", "--json"];
+    let dry = json(&rescue(&scene, &args).run());
+    assert_eq!(row(&dry, &connection)["first_probe"], "at_once");
+    let said = rescue(&scene, &args).args(&["--apply"]).run();
+    assert_eq!(said.status, 0, "{said:#?}");
+    let report = json(&said);
+    let row = row(&report, &connection);
+    assert_eq!((&row["first_probe"], &row["done"]), (&"no_answer_yet".into(), &true.into()));
+}
+
+/// The option is put back after the first answer: from then on a lost probe meets it.
+#[test]
+fn a_user_timeout_that_one_lost_probe_meets_is_said_before_and_after() {
+    let scene = Scene::new();
+    let mut connection = scene.connect(Family::V4);
+    sockopt::set_tcp_user_timeout(&connection.client, 5000).expect("set it");
+    connection.ask();
+    wait_until_quiet(&scene, &connection);
+    let args = ["--at-risk", "--limit", "350s", "--keepalive", "4/10/3"];
+    for more in [&[][..], &["--apply"]] {
+        let said = rescue(&scene, &args).args(more).run();
+        assert_eq!(said.status, 0, "{said:#?}");
+        let text = said.stdout.replace("\n    ", " ");
+        for part in ["One lost probe ends ", "TCP_USER_TIMEOUT is 5s", "--keepalive 2/1/3", "34s"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+    assert_eq!(options(&connection.client), Options::new(true, Values(4, 10, 3), 5000));
+}
+
+/// The keepalive that is turned on would wait for 127 lost probes.
+#[test]
+fn a_short_user_timeout_ends_it_long_before_the_count() {
+    let scene = Scene::new();
+    let mut connection = scene.connect(Family::V4);
+    sockopt::set_tcp_user_timeout(&connection.client, 2500).expect("set it");
+    connection.ask();
+    let args = ["--at-risk", "--limit", "900s", "--keepalive", "1/2/127", "--apply", "--json"];
+    let said = rescue(&scene, &args).run();
+    assert_eq!(said.status, 0, "{said:#?}");
+    assert_eq!(row(&json(&said), &connection)["one_lost_probe_kills"], true);
+    scene.client.lose_way_to(&scene.server);
+    connection.client.set_read_timeout(Some(PATIENCE)).expect("do not wait for 127 probes");
+    let error = connection.client.read(&mut [0; 1]).expect_err("it ends");
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut, "{error}");
 }
 
 #[test]

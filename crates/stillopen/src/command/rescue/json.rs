@@ -56,6 +56,8 @@ struct Armed<'a> {
     before: Options,
     after: Option<Options>,
     predicted: Option<&'static str>,
+    one_lost_probe_kills: bool,
+    first_probe: Option<&'static str>,
     done: bool,
     left: Option<&'static str>,
     error: Option<String>,
@@ -95,7 +97,10 @@ fn armed<'a>(rescue: &'a Rescue<'_>, row: &Row) -> Armed<'a> {
     let (after, predicted, left, error) = match &row.act {
         Act::Leave(left) => (None, None, Some(left.name()), None),
         Act::Arm { predicted, done, .. } => {
+            let ended =
+                || Some("its first probe ended it: the path or the peer had forgotten it".into());
             let (after, error) = match done {
+                Some(Ok(_)) if row.has_ended() => (None, ended()),
                 Some(Ok(after)) => (Some((*after).into()), None),
                 Some(Err(refusal)) => (None, Some(refusal.to_string())),
                 None => (None, None),
@@ -111,6 +116,8 @@ fn armed<'a>(rescue: &'a Rescue<'_>, row: &Row) -> Armed<'a> {
             keepalive: c.keepalive.into(),
             user_timeout_s: c.user_timeout.map(|time| time.get().as_secs_f64()),
         },
+        one_lost_probe_kills: row.one_lost_probe_kills(c),
+        first_probe: row.first_probe(c),
         done: after.is_some(),
         after,
         predicted,

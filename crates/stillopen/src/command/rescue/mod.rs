@@ -3,6 +3,7 @@
 //! What is to be done is decided in `stillopen-remedy`; here it is said, and done where `--apply` is given.
 
 mod close;
+mod first;
 mod json;
 mod text;
 mod undo;
@@ -11,9 +12,14 @@ use std::{collections::BTreeMap, fs, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
 use stillopen_collect::{BpfError, Collected, Handle, SocketOptions};
-use stillopen_model::{Diagnosis, Gap, Keepalive, KeepaliveValues, Millis, Verdict, diagnose};
-use stillopen_remedy::{Choice, Left, MANY, Refusal, Rescuer, Undo, UndoRow, arm_here, choose};
+use stillopen_model::{
+    Connection, Diagnosis, Gap, Keepalive, KeepaliveValues, Millis, Verdict, diagnose,
+};
+use stillopen_remedy::{
+    Choice, FirstProbe, Left, MANY, Probed, Refusal, Rescuer, Undo, UndoRow, arm_here, choose,
+};
 
+use self::first::First;
 use super::host::{self, Look};
 use crate::{cli::rescue::RescueArgs, clock, output, paste::Options, report::LeftOut};
 pub(super) use json::{Place, json_text};
@@ -26,12 +32,42 @@ struct Row {
     act: Act,
 }
 
+impl Row {
+    fn is_refused(&self) -> bool {
+        matches!(self.act, Act::Arm { done: Some(Err(_)), .. })
+    }
+
+    /// Its first probe went out at once, and ended it.
+    fn has_ended(&self) -> bool {
+        matches!(self.act, Act::Arm { met: Some(FirstProbe::Ended), .. })
+    }
+
+    /// What is known of a probe that goes out at once, or went.
+    fn first_probe(&self, c: &Connection) -> Option<&'static str> {
+        match self.act {
+            Act::Arm { met: Some(met), .. } => Some(met.name()),
+            Act::Arm { values, done: None, .. } => {
+                first::probed_at_once(c, values).map(|_| "at_once")
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether its program's `TCP_USER_TIMEOUT` ends it at one lost probe of the new values.
+    fn one_lost_probe_kills(&self, c: &Connection) -> bool {
+        let Act::Arm { values, .. } = self.act else { return false };
+        c.user_timeout.is_some_and(|time| values.one_lost_probe_kills(time.get()))
+    }
+}
+
 enum Act {
     Arm {
         values: KeepaliveValues,
         predicted: Verdict,
         /// `None`: not tried.
         done: Option<Result<SocketOptions, Refusal>>,
+        /// What the probe met that went out at once; `None`: none did, or that is not known.
+        met: Option<FirstProbe>,
     },
     Leave(Left),
 }
@@ -48,7 +84,7 @@ struct Rescue<'a> {
     left_out: LeftOut,
 }
 
-/// Status 0: done, or nothing to do; 1: something was refused.
+/// Status 0: done, or nothing to do; 1: something was refused, or ended by its first probe.
 pub(crate) fn run(args: &RescueArgs) -> Result<ExitCode> {
     if let Some(file) = &args.undo {
         return undo::run(file, args);
@@ -99,7 +135,9 @@ impl Rescue<'_> {
             let chosen =
                 choose(&collected.snapshot, index, diagnosis, args.keepalive, !args.at_risk);
             let act = match chosen {
-                Choice::Arm(values, predicted) => Act::Arm { values, predicted, done: None },
+                Choice::Arm(values, predicted) => {
+                    Act::Arm { values, predicted, done: None, met: None }
+                }
                 Choice::Leave(left) => Act::Leave(left),
             };
             rows.push(Row { index, handle: collected.handle(index as usize), act });
@@ -136,15 +174,42 @@ impl Rescue<'_> {
     fn arm(&mut self) {
         self.arm_many();
         let mut rescuer = Rescuer::default();
+        let mut first = First::default();
+        self.look_at_many(&mut rescuer, &mut first);
         let left = |row: &&Row| matches!(row.act, Act::Arm { done: None, .. });
         let bar = clock::bar(self.rows.iter().filter(left).count(), "Turning keepalive on");
-        for row in &mut self.rows {
+        for at in 0..self.rows.len() {
+            let row = &mut self.rows[at];
             let Act::Arm { values, done: done @ None, .. } = &mut row.act else { continue };
             bar.inc(1);
-            let armed = row.handle.ok_or(Refusal::NoOwner);
-            *done = Some(armed.and_then(|handle| rescuer.arm(handle, *values)));
+            let handle = row.handle.ok_or(Refusal::NoOwner);
+            let armed = handle.and_then(|handle| rescuer.arm(handle, *values));
+            *done = Some(armed.map(|(options, probed)| {
+                first.add(at, probed);
+                options
+            }));
+            first.settle_if_full(&mut self.rows);
         }
         bar.finish_and_clear();
+        first.settle(&mut self.rows);
+    }
+
+    /// Of what was armed at once: what is probed at once, too.
+    fn look_at_many(&mut self, rescuer: &mut Rescuer, first: &mut First) {
+        let snapshot = &self.collected.snapshot;
+        for at in 0..self.rows.len() {
+            let Row { index, handle: Some(handle), act } = &mut self.rows[at] else { continue };
+            let Act::Arm { values, done: Some(Ok(_)), met, .. } = act else { continue };
+            let c = &snapshot.connections[*index as usize];
+            let Some(heard) = first::probed_at_once(c, *values) else { continue };
+            match rescuer.socket(*handle) {
+                Ok(socket) => first.add(at, Some(Probed::new(socket, heard))),
+                // Its program has closed what had ended.
+                Err(Refusal::Gone { .. }) => *met = Some(FirstProbe::Ended),
+                Err(_) => {}
+            }
+            first.settle_if_full(&mut self.rows);
+        }
     }
 
     /// Those of each namespace that has many, at once where that is permitted.
@@ -183,7 +248,7 @@ impl Rescue<'_> {
 
     fn is_refused(&self) -> bool {
         self.rows.iter().any(|row| match &row.act {
-            Act::Arm { done, .. } => matches!(done, Some(Err(_))),
+            Act::Arm { .. } => row.is_refused() || row.has_ended(),
             Act::Leave(left) => matches!(left, Left::TooLate | Left::TooTight),
         })
     }

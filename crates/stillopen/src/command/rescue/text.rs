@@ -1,11 +1,11 @@
 //! What a rescue says to people: how many, each with its prediction, what is left alone and why, what next.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
-use stillopen_model::{Connection, IdleLimit, Miss, Role, Verdict, human};
-use stillopen_remedy::Left;
+use stillopen_model::{Connection, IdleLimit, KeepaliveValues, Miss, Role, Verdict, human};
+use stillopen_remedy::{FirstProbe, Left};
 
-use super::{Act, Rescue, Row, repeated};
+use super::{Act, Rescue, Row, first, repeated};
 use crate::{
     input::quoted,
     paste::Options,
@@ -28,6 +28,8 @@ pub(super) fn render(rescue: &Rescue<'_>) -> String {
         out.push('\n');
         out.push_str(&table(rescue, &armed));
     }
+    first_probes(rescue, &armed, &mut out);
+    user_timeouts(rescue, &armed, &mut out);
     refusals(rescue, &armed, &mut out);
     left_alone(rescue, &mut out);
     if rescue.rows.is_empty() {
@@ -61,11 +63,14 @@ fn headline(rescue: &Rescue<'_>, armed: &[&Row]) -> String {
     }
     let is_done = |row: &&&Row| matches!(&row.act, Act::Arm { done: Some(Ok(_)), .. });
     let done = armed.iter().filter(is_done).count();
-    let refused = match n - done {
+    let others = |n, what| match n {
         0 => String::new(),
-        refused => format!("; {} refused", words::count(refused)),
+        n => format!("; {} {what}", words::count(n)),
     };
-    format!("Keepalive is on for {}{refused}.", words::plural(done, "connection"))
+    let ended = armed.iter().filter(|row| row.has_ended()).count();
+    let on = words::plural(done - ended, "connection");
+    let (refused, ended) = (others(n - done, "refused"), others(ended, "ended by the first probe"));
+    format!("Keepalive is on for {on}{ended}{refused}.")
 }
 
 /// Whether only what is at risk was asked for, and nothing can be called that.
@@ -94,9 +99,11 @@ fn table(rescue: &Rescue<'_>, armed: &[&Row]) -> String {
     let cells = |row: &&Row| {
         let c = &snapshot.connections[row.index as usize];
         let d = &rescue.diagnoses[row.index as usize];
-        let Act::Arm { values, predicted, done } = &row.act else { return Vec::new() };
-        let after = match done {
-            Some(Err(_)) => "REFUSED".to_owned(),
+        let Act::Arm { values, predicted, done, met } = &row.act else { return Vec::new() };
+        let after = match (done, met) {
+            (Some(Err(_)), _) => "REFUSED".to_owned(),
+            (_, Some(FirstProbe::Ended)) => "ENDED".to_owned(),
+            (_, Some(FirstProbe::NoAnswerYet)) => "no answer yet".to_owned(),
             _ => verdict_after(*predicted),
         };
         vec![
@@ -126,6 +133,51 @@ fn verdict_after(verdict: Verdict) -> String {
         // Its probe leaves at once, and the entry may be gone before it comes there.
         Verdict::AtRisk { .. } => "safe if in time".into(),
         Verdict::Cut { .. } => "cut".into(),
+    }
+}
+
+/// What comes of the probes that go out at once.
+fn first_probes(rescue: &Rescue<'_>, armed: &[&Row], out: &mut String) {
+    if rescue.args.apply {
+        out.push_str(&first::outcome(armed));
+        return;
+    }
+    let snapshot = &rescue.collected.snapshot;
+    let at_once =
+        |row: &&&Row| row.first_probe(&snapshot.connections[row.index as usize]).is_some();
+    out.push_str(&first::warning(armed.iter().filter(at_once).count()));
+}
+
+/// Which of them one lost probe will end, since their programs set a short `TCP_USER_TIMEOUT`: a line for each such
+/// time with each values.
+fn user_timeouts(rescue: &Rescue<'_>, armed: &[&Row], out: &mut String) {
+    let snapshot = &rescue.collected.snapshot;
+    let mut counts: BTreeMap<(Duration, String), (usize, KeepaliveValues, String)> =
+        BTreeMap::new();
+    for row in armed {
+        let c = &snapshot.connections[row.index as usize];
+        let (Act::Arm { values, .. }, Some(time)) = (&row.act, c.user_timeout) else { continue };
+        if row.one_lost_probe_kills(c) && !row.is_refused() && !row.has_ended() {
+            let first = || (0, *values, words::named(snapshot, c));
+            counts.entry((time.get(), values.to_string())).or_insert_with(first).0 += 1;
+        }
+    }
+    for ((time, _), (n, values, first)) in counts {
+        let others = match n - 1 {
+            0 => String::new(),
+            others => format!(" and {} more", words::count(others)),
+        };
+        let long = words::limit_time(values.dead_peer_after());
+        let fit = values.within_user_timeout(time).map_or_else(
+            || "No values in whole seconds are short enough for it".to_owned(),
+            |fit| format!("Values that fit: --keepalive {fit}"),
+        );
+        let line = format!(
+            "One lost probe ends {first}{others}: the program's TCP_USER_TIMEOUT is {}, over before the \
+             second probe of {values}. {fit}; or have the program set that option to {long} or more.",
+            words::limit_time(time)
+        );
+        out.push_str(&wrap(&line, 4));
     }
 }
 
