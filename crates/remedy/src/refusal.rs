@@ -52,7 +52,9 @@ pub enum Refusal {
     #[error("it is part of an MPTCP connection, which can't be had from outside")]
     Mptcp,
     /// It was to be ended, and is alive.
-    #[error("it ANSWERS a probe, so it is alive and was left alone: is that limit on its path?")]
+    #[error(
+        "it ANSWERS a probe, so it is alive and was left alone: the limit may not be on its path"
+    )]
     Alive,
     /// It was to be ended, and whether it is dead can't be confirmed.
     #[error("whether it is dead can't be confirmed: {0}")]

@@ -34,7 +34,7 @@ pub struct LimitArg {
 pub(crate) fn duration(text: &str) -> Result<Duration> {
     match days_and_rest(text) {
         Some(duration) if !duration.is_zero() && duration <= LONGEST => Ok(duration),
-        Some(_) => bail!("{text:?} is not longer than nothing and at most a year"),
+        Some(_) => bail!("{text:?} is not a time of more than 0s and at most a year (365d)"),
         None => bail!("{text:?} is not a duration such as 900s, 15m, 1h30m or 5d"),
     }
 }

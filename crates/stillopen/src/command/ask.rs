@@ -202,7 +202,7 @@ fn text(args: &AskArgs, collected: &Collected, rows: &[Row]) -> String {
         format!(
             "{} of {n} {}.",
             words::count(answer),
-            if answer == 1 { "answers" } else { "answer" }
+            if answer == 1 || rows.len() == 1 { "answers" } else { "answer" }
         )
     } else {
         format!("{n} would be asked. Nothing was sent.")

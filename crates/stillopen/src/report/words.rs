@@ -57,6 +57,10 @@ pub(crate) fn limit_time(time: Duration) -> String {
 /// The verdict as a cell of the table.
 pub(crate) fn verdict(snapshot: &Snapshot, c: &Connection, d: &Diagnosis) -> String {
     match d.verdict {
+        // What got no answer is not simply fine until then.
+        Verdict::AtRisk { cut_in } if d.findings.contains(Finding::Unanswered) => {
+            format!("no answer, {}", cut_between(cut_in, limit(snapshot, d), c))
+        }
         Verdict::Safe { margin: None } => "safe, ends on this host".into(),
         Verdict::Safe { margin: Some(margin) } => format!("safe by {}", human(margin)),
         Verdict::AtRisk { .. } if is_absent(snapshot, c, d) => "no entry until it probes".into(),

@@ -105,6 +105,9 @@ fn what_gave_no_answer_is_found_by_close_dead() {
         said.stdout.contains("NO ANSWER to 3 probes").then_some(said)
     });
     assert!(said.stdout.contains("End what does not answer:"), "{said:#?}");
+    assert!(said.stdout.starts_with("0 of 1 connection answers."), "{said:#?}");
+    let checked = scene.check_client(&["--limit", "350s"]).run();
+    assert!(checked.stdout.contains("no answer, cut in "), "{checked:#?}");
     let said = scene.program(&["rescue", "--netns", &scene.client.name, "--close-dead"]).run();
     assert!(said.stdout.contains("1 connection would be asked a last time"), "{said:#?}");
 }

@@ -256,6 +256,7 @@ fn values_that_come_too_late_are_refused() {
     let said = rescue(&scene, &args).run();
     assert_eq!(said.status, 1, "{said:#?}");
     assert!(said.stdout.contains("these values come too late"), "{}", said.stdout);
+    assert!(said.stdout.contains("In time: --keepalive 60/30/3."), "{}", said.stdout);
     assert_eq!(options(&connection.client), before);
 }
 
@@ -343,7 +344,7 @@ fn close_dead_lists_each_and_gives_its_reasons_once() {
     }
     let said = said.replace("\n    ", " ");
     assert_eq!(said.matches("Why CUT, inferred: ").count(), 1, "{said}");
-    assert_eq!(said.matches("(1 more likewise)").count(), 1, "{said}");
+    assert_eq!(said.matches("(and 1 more for the same reason)").count(), 1, "{said}");
     assert_eq!(said.matches("The last question, for 2 cut connections: ").count(), 1, "{said}");
 }
 
@@ -470,6 +471,25 @@ fn without_the_capability_close_dead_has_the_probes_end_it() {
     assert_eq!(json(&said)["connections"][0]["how"], "probed");
     let error = sockopt::socket_error(&watch).expect("ask").expect_err("it has ended");
     assert_eq!(error, rustix::io::Errno::TIMEDOUT);
+}
+
+/// What it does not see may be dead.
+#[test]
+fn close_dead_says_what_an_ordinary_user_does_not_see() {
+    let scene = Scene::new();
+    let mut connection = scene.connect(Family::V4);
+    connection.ask();
+    let enter = ["ip", "netns", "exec", &scene.client.name];
+    let by_nobody = |what| {
+        let args = ["rescue", what, "--limit", "900s"];
+        let program = Program::new(scene.folder.path()).args(&args).at(&copy(&scene));
+        let said = program.started_by(&[&enter[..], &AS_NOBODY].concat()).run().stdout;
+        let lines = said.replace("\n    ", " ");
+        lines.lines().filter(|line| line.contains("Not seen: ")).map(str::to_owned).collect()
+    };
+    let not_seen: Vec<String> = by_nobody("--close-dead");
+    assert!(!not_seen.is_empty());
+    assert_eq!(not_seen, by_nobody("--at-risk"));
 }
 
 #[test]

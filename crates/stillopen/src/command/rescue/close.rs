@@ -12,7 +12,7 @@ use super::{
     super::host::{asked_for, left_out},
     json::{Document, Place, SCHEMA, json_text},
     repeated,
-    text::{ROWS_SHOWN, name_a_limit, probe_meets},
+    text::{ROWS_SHOWN, name_a_limit, not_seen, probe_meets},
 };
 use crate::{
     cli::rescue::RescueArgs,
@@ -161,6 +161,7 @@ fn named(
     if dead.is_empty() {
         return none(args, collected, diagnoses);
     }
+    let snapshot = &collected.snapshot;
     let n = words::plural(dead.len(), "connection");
     let told = if dead.len() == 1 {
         "Its program gets an error at once and may send its request again"
@@ -177,9 +178,10 @@ fn named(
     };
     let mut out = wrap(&headline, 0);
     out.push('\n');
-    out.push_str(&table(&collected.snapshot, diagnoses, dead));
+    out.push_str(&table(snapshot, diagnoses, dead));
     out.push('\n');
-    reasons(&collected.snapshot, diagnoses, dead, &mut out);
+    reasons(snapshot, diagnoses, dead, &mut out);
+    out.push_str(&not_seen(snapshot));
     if !args.apply {
         let command = format!("stillopen rescue{} --close-dead --apply", repeated(args));
         out.push_str(&last_line("End them:", &command));
@@ -195,6 +197,8 @@ fn none(args: &RescueArgs, collected: &Collected, diagnoses: &[Diagnosis]) -> St
         out.push_str(&wrap("No idle limit is known here, so nothing is called cut.", 0));
         out.push_str(&name_a_limit(&repeated(args), "--close-dead"));
     }
+    // What can't be seen may be dead.
+    out.push_str(&not_seen(&collected.snapshot));
     out
 }
 
@@ -250,7 +254,7 @@ fn reasons(snapshot: &Snapshot, diagnoses: &[Diagnosis], dead: &[Dead], out: &mu
     for ((why, _), (first, n)) in kinds {
         let others = match n - 1 {
             0 => String::new(),
-            others => format!(" ({} more likewise)", words::count(others)),
+            others => format!(" (and {} more for the same reason)", words::count(others)),
         };
         out.push_str(&wrap(&format!("Why {why}: {first}{others}."), 4));
     }

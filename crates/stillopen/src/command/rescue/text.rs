@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
-use stillopen_model::{Connection, IdleLimit, KeepaliveValues, Miss, Role, Verdict, human};
+use stillopen_model::{
+    Connection, IdleLimit, KeepaliveValues, Miss, Role, Snapshot, Verdict, human,
+    recommended_keepalive,
+};
 use stillopen_remedy::{FirstProbe, Left};
 
 use super::{Act, Rescue, Row, first, repeated};
@@ -35,13 +38,15 @@ pub(super) fn render(rescue: &Rescue<'_>) -> String {
     if rescue.rows.is_empty() {
         out.push_str(&rescue.left_out.lines());
     }
-    for gap in &rescue.collected.snapshot.gaps {
-        if !gap.how.is_empty() {
-            out.push_str(&wrap(&format!("Not seen: {} ({}).", gap.reason, gap.how), 4));
-        }
-    }
+    out.push_str(&not_seen(&rescue.collected.snapshot));
     next(rescue, &armed, &mut out);
     out
+}
+
+/// What could not be read, where something would allow it.
+pub(super) fn not_seen(snapshot: &Snapshot) -> String {
+    let gaps = snapshot.gaps.iter().filter(|gap| !gap.how.is_empty());
+    gaps.map(|gap| wrap(&format!("Not seen: {} ({}).", gap.reason, gap.how), 4)).collect()
 }
 
 fn headline(rescue: &Rescue<'_>, armed: &[&Row]) -> String {
@@ -214,9 +219,25 @@ fn left_alone(rescue: &Rescue<'_>, out: &mut String) {
         }
     }
     for (left, n) in counts.into_values() {
-        let line = format!("Left alone: {}, {}.", words::count(n), because(left, n));
+        let mut line = format!("Left alone: {}, {}.", words::count(n), because(left, n));
+        if left == Left::TooLate
+            && let Some(values) = in_time(rescue)
+        {
+            let _ = write!(line, " In time: --keepalive {values}.");
+        }
         out.push_str(&wrap(&line, 4));
     }
+}
+
+/// The values that suit the tightest of the limits for which those that were given come too late.
+fn in_time(rescue: &Rescue<'_>) -> Option<KeepaliveValues> {
+    let snapshot = &rescue.collected.snapshot;
+    let late = rescue.rows.iter().filter(|row| matches!(row.act, Act::Leave(Left::TooLate)));
+    let timeouts = late.filter_map(|row| {
+        let limit = words::limit(snapshot, &rescue.diagnoses[row.index as usize])?;
+        Some(limit.timeout_of(&snapshot.connections[row.index as usize]))
+    });
+    recommended_keepalive(timeouts.min()?, snapshot.host.hz)
 }
 
 /// What a keepalive probe of this end would meet on a path that has forgotten the connection.
@@ -241,14 +262,23 @@ pub(super) fn probe_meets(limit: Option<&IdleLimit>, c: &Connection) -> &'static
 fn because(left: Left, n: usize) -> &'static str {
     match (left, n == 1) {
         (Left::Safe, _) => "safe already",
-        (Left::Cut, _) => "cut: no option brings them back",
-        (Left::Unknown, _) => {
-            "of unknown verdict: without --at-risk, --pid, --port or --peer names them all the same"
+        (Left::Cut, true) => "cut: no option brings it back",
+        (Left::Cut, false) => "cut: no option brings them back",
+        (Left::Unknown, true) => {
+            "its verdict is unknown: to arm it as well, name it with --pid, --port or --peer, without --at-risk"
+        }
+        (Left::Unknown, false) => {
+            "their verdict is unknown: to arm them as well, name them with --pid, --port or --peer, without \
+             --at-risk"
         }
         (Left::PayloadOnly, _) => "whose limit counts payload only: keepalive does not help",
-        (Left::PeerClosed, _) => "closed by the peer: their programs have to close, too",
-        (Left::Unanswered, _) => {
-            "whose peer answers neither data nor probes: keepalive would end them"
+        (Left::PeerClosed, true) => "closed by the peer: its program has to close it, too",
+        (Left::PeerClosed, false) => "closed by the peer: their programs have to close them, too",
+        (Left::Unanswered, true) => {
+            "whose peer answers neither data nor probes: keepalive would end it"
+        }
+        (Left::Unanswered, false) => {
+            "whose peers answer neither data nor probes: keepalive would end them"
         }
         (Left::Handshake, _) => "not established yet",
         (Left::TooTight, _) => {
