@@ -28,8 +28,7 @@ int owners(struct bpf_iter__task_file *at) {
     if (!socket || !socket->sk) return 0;
     struct tcp_sock *tcp = bpf_skc_to_tcp_sock(socket->sk);
     if (!tcp) return 0;
-    struct sock_common *common = common_of(tcp);
-    struct record record = {.cookie = common->skc_cookie.counter};
+    struct record record = {.cookie = common_of(tcp).skc_cookie.counter};
     /* It has none yet: it was not in the list that gives each socket one. */
     if (!record.cookie) return 0;
     record.pid = task->tgid;
@@ -38,7 +37,7 @@ int owners(struct bpf_iter__task_file *at) {
     record.interval = tcp->keepalive_intvl;
     record.user_timeout = tcp->inet_conn.icsk_user_timeout;
     record.count = tcp->keepalive_probes;
-    record.keepalive = common->skc_flags >> SOCK_KEEPOPEN & 1;
+    record.keepalive = common_of(tcp).skc_flags >> SOCK_KEEPOPEN & 1;
     bpf_seq_write(at->meta->seq, &record, sizeof record);
     return 0;
 }

@@ -57,7 +57,7 @@ int arm(struct bpf_iter__tcp *at) {
     if (!at->sk_common) return 0;
     struct tcp_sock *tcp = bpf_skc_to_tcp_sock(at->sk_common);
     if (!tcp) return 0;
-    u64 cookie = common_of(tcp)->skc_cookie.counter;
+    u64 cookie = common_of(tcp).skc_cookie.counter;
     struct slot *slot = cookie ? slot_of(cookie) : 0;
     if (!slot) return 0;
     /* Those that need a closer look are left to src/rescue.rs. */

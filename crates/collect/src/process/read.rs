@@ -1,7 +1,14 @@
 //! Who holds which connection: by a BPF iterator where that is asked for, and for what it leaves open by one pass over
 //! `/proc/*/fd`. Nothing is allocated for a file descriptor.
 
-use std::{collections::HashMap, fs, io, mem::MaybeUninit, os::fd::OwnedFd};
+use std::{
+    collections::HashMap,
+    fs,
+    hash::{BuildHasherDefault, Hasher},
+    io,
+    mem::MaybeUninit,
+    os::fd::OwnedFd,
+};
 
 use rustix::{
     fs::{CWD, Mode, OFlags, RawDir, openat, readlinkat_raw},
@@ -110,6 +117,27 @@ pub(crate) fn owners(
     Ok(pass.found)
 }
 
+/// A hash of socket cookies that costs less than the standard one. The kernel counts them up, so that nobody can choose
+/// some that collide, and 2^64 divided by the golden ratio scatters neighbours.
+#[derive(Default)]
+struct Scatter(u64);
+
+impl Hasher for Scatter {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(self.0.rotate_left(8) ^ u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, cookie: u64) {
+        self.0 = cookie.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 struct Pass<'a> {
     sockets: &'a mut Sockets,
     /// Inode and position of each connection without an owner so far, sorted.
@@ -134,7 +162,7 @@ impl<'a> Pass<'a> {
     /// The connections that the kernel's own list of descriptors names. Not among them: what an MPTCP socket stands for,
     /// and what no process holds.
     fn iterate(&mut self, kernel: Kernel<'_>, only: Option<u32>) -> Result<(), BpfError> {
-        let by_cookie: HashMap<u64, usize> =
+        let by_cookie: HashMap<u64, usize, BuildHasherDefault<Scatter>> =
             self.sockets.cookies.iter().copied().zip(0..).collect();
         let mut row = (0, None);
         let take = |pass: &mut Self, descriptor: Descriptor| {
