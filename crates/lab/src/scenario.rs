@@ -373,7 +373,20 @@ impl Scenario {
             return Err("the timeline is not in the order of its times".into());
         }
         let mut connections = 0;
+        let mut closed = Vec::new();
         for (number, step) in (1..).zip(&self.timeline) {
+            self.check_watched(&format!("step {number}"), step.at)?;
+            let end = (step.connection, step.who);
+            if closed.contains(&end) {
+                let who = if step.who == Who::Client { "client" } else { "server" };
+                return Err(format!(
+                    "step {number}: the {who} has closed connection {}: its program has no socket for it",
+                    step.connection
+                ));
+            }
+            if step.does == Does::Close {
+                closed.push(end);
+            }
             let of_path = step.who == Who::Path;
             match step.does {
                 Does::Connect if step.who != Who::Client || step.connection != connections => {
@@ -395,12 +408,24 @@ impl Scenario {
                 _ => {}
             }
         }
+        for (number, expect) in (1..).zip(&self.expect) {
+            self.check_watched(&format!("expect {number}"), expect.at)?;
+        }
         let unknown =
             |expect: &&Expect| expect.who == Who::Path || expect.connection >= connections;
         match self.expect.iter().find(unknown) {
             Some(expect) => {
                 Err(format!("no end of connection {} is {:?}", expect.connection, expect.who))
             }
+            None => Ok(()),
+        }
+    }
+
+    /// What comes after the end of the watch is not done, and not seen, by any driver.
+    fn check_watched(&self, what: &str, at: Span) -> Result<(), String> {
+        let ends = [("netns.watch", self.netns.and_then(|netns| netns.watch)), ("watch", self.watch)];
+        match ends.into_iter().find(|(_, watch)| watch.is_some_and(|watch| at > watch)) {
+            Some((name, _)) => Err(format!("{what}: its `at` is after the end of {name}")),
             None => Ok(()),
         }
     }
@@ -506,6 +531,37 @@ mod tests {
             let text = MINIMAL.replacen(from, to, 1);
             let error = Scenario::parse(&text).unwrap_err().to_string();
             assert!(error.contains(says), "{text}\n{error}");
+        }
+    }
+
+    fn step(at: &str, who: &str, does: &str) -> String {
+        format!("[[timeline]]\nat = \"{at}\"\nwho = \"{who}\"\ndoes = {does}\n")
+    }
+
+    #[test]
+    fn an_end_that_has_closed_does_no_more() {
+        let closes = MINIMAL.to_owned() + &step("1s", "client", "\"close\"");
+        let sends = "{ send = { bytes = 1 } }";
+        for does in [sends, "\"close\"", "\"shutdown\""] {
+            let text = closes.clone() + &step("2s", "client", does);
+            let error = Scenario::parse(&text).unwrap_err().to_string();
+            assert!(error.contains("step 3: the client has closed connection 0"), "{error}");
+        }
+        assert!(Scenario::parse(&(closes + &step("2s", "server", sends))).is_ok());
+    }
+
+    #[test]
+    fn what_comes_after_the_watch_is_refused() {
+        let netns = MINIMAL.replace("[path]", "netns = { faster = 1, watch = \"1s\" }\n[path]");
+        let sends = "{ send = { bytes = 1 } }";
+        let expect = "[[expect]]\nwho = \"client\"\nsees = \"nothing\"\nat = \"2h\"\n";
+        for (text, says) in [
+            (MINIMAL.to_owned() + &step("2h", "client", sends), "step 2: its `at` is after the end of watch"),
+            (netns + &step("950s", "client", sends), "step 2: its `at` is after the end of netns.watch"),
+            (MINIMAL.to_owned() + expect, "expect 1: its `at` is after the end of watch"),
+        ] {
+            let error = Scenario::parse(&text).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
         }
     }
 }
