@@ -76,7 +76,7 @@ pub(crate) struct Observed {
 pub(crate) struct Connection {
     /// Its packets at the middlebox.
     pub(crate) crossings: Vec<Crossing>,
-    /// When the path forgot it, and its last packet before that.
+    /// When the path forgot it, and how long its entry had lived since its last packet.
     pub(crate) forgot: Option<(Duration, Duration)>,
     /// Keepalive probes that its client sent.
     pub(crate) probes: u32,
@@ -209,7 +209,7 @@ impl Observed {
             sent_s: sent.at.as_secs_f64(),
             silent_s: at.saturating_sub(last).as_secs_f64(),
             agent_took_s: None,
-            entry_lived_s: dead.map(|(at, last)| at.saturating_sub(last).as_secs_f64()),
+            entry_lived_s: dead.map(|(_, lived)| lived.as_secs_f64()),
             entry_due_s: due.map(|due| due.as_secs_f64()),
             outcome: if answered { Outcome::Answered } else { Outcome::Lost },
             client_saw: saw("client"),

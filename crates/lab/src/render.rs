@@ -10,6 +10,7 @@ use stillopen_model::{KeepaliveValues, human, wheel_slack};
 use crate::{
     middlebox::Profile,
     result::{AttemptResult, KernelResult, LostRequest, Outcome, RealTimeResult, RunResult},
+    run::entry_seen_late,
     scenario::{Incident, Scenario},
 };
 
@@ -235,10 +236,15 @@ fn evidence(out: &mut String, result: &RunResult) {
     else {
         return;
     };
+    let late = entry_seen_late(result.driver);
+    let late = match late.as_secs() {
+        0 => String::new(),
+        seconds => format!(", which is seen up to {seconds}s late"),
+    };
     let entry = |lived: Option<f64>| lived.map_or_else(|| "dead".to_owned(), precise);
     let _ = writeln!(
         out,
-        "  lost <=> silent for longer than its entry lived\n    longest that arrived   {} (its entry: {})\n    shortest that was lost {} (its entry: {})",
+        "  lost <=> silent for longer than its entry lived{late}\n    longest that arrived   {} (its entry: {})\n    shortest that was lost {} (its entry: {})",
         precise(longest.silent_s),
         entry(longest.entry_due_s),
         precise(shortest.silent_s),

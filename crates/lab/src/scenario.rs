@@ -423,7 +423,8 @@ impl Scenario {
 
     /// What comes after the end of the watch is not done, and not seen, by any driver.
     fn check_watched(&self, what: &str, at: Span) -> Result<(), String> {
-        let ends = [("netns.watch", self.netns.and_then(|netns| netns.watch)), ("watch", self.watch)];
+        let ends =
+            [("netns.watch", self.netns.and_then(|netns| netns.watch)), ("watch", self.watch)];
         match ends.into_iter().find(|(_, watch)| watch.is_some_and(|watch| at > watch)) {
             Some((name, _)) => Err(format!("{what}: its `at` is after the end of {name}")),
             None => Ok(()),
@@ -556,8 +557,14 @@ mod tests {
         let sends = "{ send = { bytes = 1 } }";
         let expect = "[[expect]]\nwho = \"client\"\nsees = \"nothing\"\nat = \"2h\"\n";
         for (text, says) in [
-            (MINIMAL.to_owned() + &step("2h", "client", sends), "step 2: its `at` is after the end of watch"),
-            (netns + &step("950s", "client", sends), "step 2: its `at` is after the end of netns.watch"),
+            (
+                MINIMAL.to_owned() + &step("2h", "client", sends),
+                "step 2: its `at` is after the end of watch",
+            ),
+            (
+                netns + &step("950s", "client", sends),
+                "step 2: its `at` is after the end of netns.watch",
+            ),
             (MINIMAL.to_owned() + expect, "expect 1: its `at` is after the end of watch"),
         ] {
             let error = Scenario::parse(&text).unwrap_err().to_string();

@@ -15,6 +15,9 @@ use stillopen_lab::{
     scenario::{RealTime, Scenario},
 };
 
+/// A tick that had begun when the packet came counts: at 250 a second, 4 ms.
+const JIFFY_S: f64 = 0.004;
+
 /// A scenario and how to run it.
 struct Asked {
     scenario: Scenario,
@@ -69,6 +72,12 @@ fn every_marked_scenario_agrees_with_the_model_and_a_wrong_model_does_not() {
         let faster = ran.result.real_time.as_ref().unwrap().faster;
         let lasts = ran.result.virtual_s / f64::from(faster);
         assert!(lasts <= 10.5, "{} lasts {lasts} s", ran.result.scenario);
+        // A client's FIN shortens it.
+        let least =
+            if ran.result.scenario == "half-close" { 60.0 } else { ran.result.path.idle_timeout_s };
+        let lives = ran.result.per_attempt.iter().flat_map(|a| [a.entry_lived_s, a.entry_due_s]);
+        let shorter: Vec<_> = lives.flatten().filter(|lived| *lived < least - JIFFY_S).collect();
+        assert!(shorter.is_empty(), "{}: {shorter:?}", ran.result.scenario);
     }
     assert!(differ.is_empty(), "{}", differ.join("\n"));
     for (wrong, found_by) in [
@@ -109,4 +118,66 @@ fn what_is_not_for_real_time_is_refused_before_anything_is_made() {
         let text = error.to_string();
         assert!(text.contains("not marked for --driver netns") && text.contains(says), "{text}");
     }
+}
+
+/// A connection on which the client sends at 100 ms, and what follows.
+fn written(path: &str, faster: u32, watch: &str, rest: &str) -> Asked {
+    let text = format!(
+        "name = \"A sentence.\"\nwatch = \"{watch}\"\n[path]\n{path}\n[netns]\nfaster = {faster}\n{}{}{rest}",
+        step("0s", "client", "\"connect\""),
+        step("100ms", "client", "{ send = { bytes = 500 } }"),
+    );
+    Asked { scenario: Scenario::parse(&text).unwrap(), options: RunOptions::default() }
+}
+
+fn step(at: &str, who: &str, does: &str) -> String {
+    format!("[[timeline]]\nat = \"{at}\"\nwho = \"{who}\"\ndoes = {does}\n")
+}
+
+fn expect(who: &str, sees: &str, at: &str) -> String {
+    format!("[[expect]]\nwho = \"{who}\"\nsees = \"{sees}\"\nat = \"{at}\"\n")
+}
+
+#[test]
+fn what_could_not_be_told_from_its_opposite_is_refused_with_a_factor_that_works() {
+    let answers = step("10s", "server", "{ send = { bytes = 4000 } }");
+    let silent = answers + &expect("client", "nothing", "1s");
+    let in_time = step("15s", "server", "{ send = { bytes = 4000 } }")
+        + &step("30s", "client", "{ send = { bytes = 40 } }");
+    let nat = "profile = \"nat-reset\"\nidle_timeout = \"20s\"";
+    let ipvs = "profile = \"ipvs\"";
+    for (path, faster, watch, rest, most) in [
+        (ipvs, 1000, "100s", &silent, 18),
+        (ipvs, 100, "40s", &silent, 18),
+        (nat, 1000, "60s", &in_time, 10),
+    ] {
+        let Asked { scenario, options } = written(path, faster, watch, rest);
+        let error = netns::run_scenario(&scenario, &options).unwrap_err();
+        assert!(matches!(error, TimelineError::Refused(_)), "{error}");
+        assert!(error.to_string().contains(&format!("`faster = {most}`")), "{error}");
+    }
+    let all = vec![written(ipvs, 18, "40s", &silent), written(nat, 10, "60s", &in_time)];
+    let all = on_the_kernel(all);
+    let differ: Vec<_> = all.iter().flat_map(|ran| differences(ran, Model::Right)).collect();
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
+    assert_eq!(all[0].result.failures.len(), 1, "{:?}", all[0].result.failures);
+    assert_eq!(all[1].result.answered, 3);
+}
+
+#[test]
+fn a_closed_client_is_forgotten_by_its_own_host_when_the_model_says() {
+    let asked = |faster, keepalive: &str| {
+        let closes = step("20s", "client", "\"close\"");
+        let later = step("200s", "server", "{ send = { bytes = 500 } }");
+        let path = format!("profile = \"ipvs\"\n[server]\nkeepalive = \"{keepalive}\"");
+        written(&path, faster, "210s", &(closes + &later))
+    };
+    let all = on_the_kernel(vec![asked(20, "40/20/3")]);
+    let differ = differences(&all[0], Model::Right);
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
+    let told = all[0].result.saw.iter().find(|saw| saw.what == "EPIPE").map(|saw| saw.at_s);
+    assert!(told.is_some_and(|at| (70.0..150.0).contains(&at)), "{told:?}");
+    let Asked { scenario, options } = asked(8, "off");
+    let error = netns::run_scenario(&scenario, &options).unwrap_err().to_string();
+    assert!(error.contains("FIN_WAIT2 for 60 s"), "{error}");
 }

@@ -28,6 +28,14 @@ struct Timeline<'a> {
 }
 
 pub(crate) fn run(scenario: &Scenario, path: &Path, options: &RunOptions) -> Run {
+    let mut result = blank(scenario, path, options);
+    observe(scenario, path, options).sum_up(scenario, &mut result);
+    result.virtual_s = scenario.watch.unwrap_or_default().0.as_secs_f64();
+    Run { result, job_log: String::new(), agent_log: String::new() }
+}
+
+/// What happens, before it is summed up.
+pub(crate) fn observe(scenario: &Scenario, path: &Path, options: &RunOptions) -> Observed {
     let mut world = World::new(
         path.middlebox(u32::try_from(scenario.timeline.len()).unwrap_or(u32::MAX)),
         path.vip,
@@ -51,10 +59,7 @@ pub(crate) fn run(scenario: &Scenario, path: &Path, options: &RunOptions) -> Run
     while let Some(notice) = timeline.world.next(end) {
         timeline.handle(notice, options);
     }
-    let mut result = blank(scenario, path, options);
-    timeline.observed().sum_up(scenario, &mut result);
-    result.virtual_s = end.as_secs_f64();
-    Run { result, job_log: String::new(), agent_log: String::new() }
+    timeline.observed()
 }
 
 impl Timeline<'_> {
@@ -82,7 +87,9 @@ impl Timeline<'_> {
             Notice::Forgot { client, last } => {
                 let at = self.world.now();
                 if let Some(&connection) = self.by_client.get(&client) {
-                    self.observed.connections[connection].forgot.get_or_insert((at, last));
+                    self.observed.connections[connection]
+                        .forgot
+                        .get_or_insert((at, at.saturating_sub(last)));
                 }
             }
         }

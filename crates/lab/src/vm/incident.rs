@@ -21,7 +21,7 @@ use crate::{
     middlebox::ExpiryRule,
     path::{Addresses, Path},
     result::{AttemptResult, LostEvent, LostRequest, Outcome, RunResult},
-    run::{Run, RunOptions},
+    run::{Run, RunOptions, entry_seen_late},
     scenario::{Incident, Scenario},
     sim::incident::{draw, summarise},
 };
@@ -32,8 +32,6 @@ const ANSWER_FOLLOWS: Duration = Duration::from_secs(2);
 const EXCHANGE: Duration = Duration::from_secs(1);
 /// What belongs to the request has ended by then.
 const SETTLED: Duration = Duration::from_secs(5);
-/// A table is read each second.
-const SEEN_LATE: Duration = Duration::from_secs(2);
 
 /// What the guest's programs are asked: the think times that the simulation draws, as a script.
 pub(super) fn programs(asked: &Incident, scenario: &Scenario, options: &RunOptions) -> Programs {
@@ -230,8 +228,9 @@ fn attempt(
     }
     let asked = connection.and_then(|(_, of)| asked(of)).unwrap_or(*sent);
     let until = connection.and_then(|(_, of)| first_answer(of)).unwrap_or(*ended);
+    let seen_late = entry_seen_late("vm");
     let dead = connection.and_then(|(_, of)| {
-        of.died.iter().find(|(alive, gone)| *alive <= until && *gone <= until + SEEN_LATE)
+        of.died.iter().find(|(alive, gone)| *alive <= until && *gone <= until + seen_late)
     });
     let latest = connection
         .and_then(|(_, of)| of.came.iter().map(at).take_while(|came| *came < until).last());

@@ -119,7 +119,7 @@ fn exact(of: &mut Connection, packet: &Packet, path: &Path) {
     let Some(last) = of.crossings.last().map(|crossing| crossing.at) else { return };
     let due = last + path.idle_timeout();
     if due <= millis(packet.at_ms) {
-        of.forgot.get_or_insert((due, last));
+        of.forgot.get_or_insert((due, due.saturating_sub(last)));
     }
 }
 
@@ -134,7 +134,7 @@ fn is_alone(of: &Connection) -> bool {
 /// The entry was there at `alive` and not at `at`.
 fn died(of: &mut Connection, alive: Duration, at: Duration) {
     let last = of.crossings.last().map_or(alive, |last| last.at);
-    of.forgot.get_or_insert((at, last));
+    of.forgot.get_or_insert((at, at.saturating_sub(last)));
 }
 
 fn millis(at: u64) -> Duration {

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use stillopen_model::{KeepaliveValues, human};
 
+use super::margin::{self, Margin};
 use crate::{
     ends::{Keepalive, keepalive},
     path::Path,
     run::{RunOptions, client_keepalive},
-    scenario::{Does, KeepaliveSetting, RealTime, Scenario, Sees, Span},
+    scenario::{Does, KeepaliveSetting, RealTime, Scenario, Sees, Span, Step},
 };
 
 /// What is watched for longer belongs on warped time.
@@ -39,6 +40,23 @@ pub enum Refused {
         /// The factor.
         faster: u32,
     },
+    /// As little as keepalive's.
+    #[error(
+        "after a close the kernel stays in FIN_WAIT2 for {FIN_WAIT2_S} s, in whole seconds only, and they can't be {faster} \
+         times faster: choose a `faster` in the [netns] table that divides {FIN_WAIT2_S}"
+    )]
+    FinWait2 {
+        /// The factor.
+        faster: u32,
+    },
+    /// It would not show whether what is expected happens.
+    #[error("{faster} times faster, {0}", margin.why(*faster))]
+    Margin {
+        /// The factor.
+        faster: u32,
+        /// What is too short.
+        margin: Margin,
+    },
     /// Nobody waits for so long.
     #[error(
         "{faster} times faster it still lasts {lasts}, and the most is {most}: state a larger `faster` or a \
@@ -53,6 +71,9 @@ pub enum Refused {
         most: String,
     },
 }
+
+/// `TCP_TIMEWAIT_LEN`, and `net.ipv4.tcp_fin_timeout` as kernels come.
+const FIN_WAIT2_S: u32 = 60;
 
 const PROGRAMS: &str =
     "its job and its agent are programs that need hours; --driver vm runs them on warped time";
@@ -69,6 +90,8 @@ pub(super) struct Divided {
     pub(super) path: Path,
     /// How long to watch.
     pub(super) watch: Duration,
+    /// Seconds of `FIN_WAIT2` after a close.
+    pub(super) fin_wait2_s: i32,
 }
 
 /// Divides.
@@ -86,6 +109,11 @@ pub(super) fn divided(
         let (lasts, most) = (human(watch), human(LONGEST));
         return Err(Refused::TooLong { faster, lasts, most });
     }
+    let closes = scenario.timeline.iter().any(|step| step.does == Does::Close);
+    if closes && !FIN_WAIT2_S.is_multiple_of(faster) {
+        return Err(Refused::FinWait2 { faster });
+    }
+    let fin_wait2_s = i32::try_from(FIN_WAIT2_S / faster).unwrap_or(1);
     let mut shorter = scenario.clone();
     for step in &mut shorter.timeline {
         step.at.0 /= faster;
@@ -95,12 +123,13 @@ pub(super) fn divided(
             _ => {}
         }
     }
+    margin::check(scenario, options, path, faster)?;
     let mut path = path.clone();
     path.timeouts = path.timeouts.each(|timeout| timeout / faster);
     // A bucket of the wheel is shorter by the same factor.
     path.hz = path.hz.saturating_mul(faster).min(MOST_HZ);
     let keepalive = [client, server].map(|values| values.map(keepalive));
-    Ok(Divided { faster, scenario: shorter, keepalive, path, watch })
+    Ok(Divided { faster, scenario: shorter, keepalive, path, watch, fin_wait2_s })
 }
 
 /// The scenario as what was seen of it is held against it: watched as long as in real time, its expectations
@@ -111,7 +140,13 @@ pub(super) fn expected(scenario: &Scenario, faster: u32) -> Scenario {
     wider.watch = Some(Span(watch(scenario)));
     for expect in &mut wider.expect {
         match (expect.sees, &mut expect.within) {
-            (Sees::Nothing, _) => expect.at.0 += slack,
+            // What came before may be seen late; not what a later step of the connection leads to.
+            (Sees::Nothing, _) => {
+                let of = |step: &&Step| step.connection == expect.connection && step.at > expect.at;
+                let next = scenario.timeline.iter().find(of).map(|step| step.at.0);
+                let late = expect.at.0 + slack;
+                expect.at.0 = next.map_or(late, |next| next.min(late));
+            }
             (_, Some(within)) => within.0 += slack,
             (_, None) => {}
         }
@@ -120,7 +155,7 @@ pub(super) fn expected(scenario: &Scenario, faster: u32) -> Scenario {
 }
 
 /// How long it is watched, not divided.
-fn watch(scenario: &Scenario) -> Duration {
+pub(super) fn watch(scenario: &Scenario) -> Duration {
     let own = scenario.watch.unwrap_or_default();
     scenario.netns.and_then(|netns| netns.watch).unwrap_or(own).0
 }

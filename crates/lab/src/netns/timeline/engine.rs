@@ -60,6 +60,8 @@ struct Engine<'a> {
     observed: Observed,
     /// How long the scenario's clock has stood still.
     stood: Duration,
+    /// When each connection's last packet came, on the path's clock, which does not stand still.
+    last: Vec<Duration>,
 }
 
 /// Runs it to its end.
@@ -85,6 +87,7 @@ pub(super) fn run(
         opening: BTreeSet::new(),
         observed: Observed::new(of.scenario.connections(), ONE_EVENT * of.faster),
         stood: Duration::ZERO,
+        last: vec![Duration::ZERO; of.scenario.connections()],
     };
     for (number, step) in (1..).zip(&of.scenario.timeline) {
         engine.wait_until(step.at.0)?;
@@ -219,16 +222,21 @@ impl Engine<'_> {
         let whole = |moment: Duration| whole(moment, stood, faster);
         let connection = Addresses::connection(noted.client.port());
         let connections = &mut self.observed.connections;
-        let Some(of) = connection.and_then(|number| connections.get_mut(number)) else { return };
+        let Some(number) = connection.filter(|&number| number < connections.len()) else { return };
+        let of = &mut connections[number];
         match noted.what {
             What::Crossed { crossing, probe } => {
-                let (at, due) = (whole(crossing.at), crossing.due.map(whole));
+                let at = whole(crossing.at);
+                let before = of.crossings.last().map_or(at, |before| before.at);
+                let last = std::mem::replace(&mut self.last[number], crossing.at);
+                // An entry lives on the path's clock: what stood meanwhile is of its life.
+                let due = crossing.due.map(|due| before + due.saturating_sub(last) * faster);
                 of.crossings.push(Crossing { at, due, ..crossing });
                 of.probes += u32::from(probe);
             }
             What::Told(to) => of.told[usize::from(to == Side::Server)] = true,
             What::Forgot { at, last } => {
-                of.forgot.get_or_insert((whole(at), whole(last)));
+                of.forgot.get_or_insert((whole(at), at.saturating_sub(last) * faster));
             }
         }
     }
@@ -257,6 +265,9 @@ impl Engine<'_> {
                 if step.does == Does::Shutdown {
                     self.ends.shutdown(connection, end);
                 } else {
+                    if let Some(socket) = self.ends.get(connection, end) {
+                        end_fin_wait2_after(socket, self.of.fin_wait2_s)?;
+                    }
                     self.ends.close(connection, end);
                 }
             }
@@ -273,6 +284,20 @@ impl Engine<'_> {
         self.ends.insert(connection, End::Client, socket);
         self.opening.insert(connection);
         Ok(())
+    }
+}
+
+/// How long its host remembers it when it is closed and its peer has not (`TCP_LINGER2`, see `tcp(7)`).
+fn end_fin_wait2_after(socket: &Socket, seconds: i32) -> Result<(), NetnsError> {
+    let length = libc::socklen_t::try_from(size_of_val(&seconds)).unwrap_or(0);
+    let (fd, value) = (socket.as_fd().as_raw_fd(), (&raw const seconds).cast());
+    // SAFETY: the kernel reads an int there.
+    let done = unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_LINGER2, value, length) };
+    if done == 0 {
+        Ok(())
+    } else {
+        let cause = std::io::Error::last_os_error();
+        Err(Error::System { operation: "set how long FIN_WAIT2 lasts", cause })
     }
 }
 

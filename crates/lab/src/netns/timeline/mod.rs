@@ -6,6 +6,7 @@
 
 mod divided;
 mod engine;
+mod margin;
 
 use self::divided::LATE;
 pub use self::divided::Refused;

@@ -92,10 +92,16 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    fn note_packets(&self, at: Duration, lines: &mut Vec<Line>) {
+    fn note_packets(&mut self, at: Duration, lines: &mut Vec<Line>) {
+        let mut shorter = false;
         packets::drain(&self.packets, self.lane.number, at, |packet| {
+            shorter |= packet.flags.contains(['F', 'R']);
             lines.push(Line::Packet(packet));
         });
+        // Its entry may have little left now: not what the table said of it before.
+        if let Some(entries) = self.entries.as_mut().filter(|_| shorter) {
+            entries.stir(at);
+        }
     }
 }
 
