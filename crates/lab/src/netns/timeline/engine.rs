@@ -253,8 +253,9 @@ impl Engine<'_> {
                 self.ends.set_keepalive(connection, end, values.0.map(keepalive));
             }
             Does::Send { bytes } => {
+                // Before it is on its way: packets are noted by their arrival.
+                let at = self.at();
                 if let Some(sent) = self.ends.send(connection, end, bytes) {
-                    let at = self.at();
                     let error = sent.err();
                     self.observed.sent(connection, step.who, bytes, at, error.as_deref());
                 }
