@@ -25,6 +25,7 @@ use kube_proxy::KubeProxyArgs;
 use crate::{
     command,
     input::{self, LimitArg},
+    output,
     paste::Options,
     report::table::printable,
 };
@@ -297,7 +298,7 @@ pub fn main() -> ExitCode {
 /// Help and version go to standard output with status 0, the rest to standard error with 2.
 fn said_by_clap(error: &clap::Error) -> ExitCode {
     match (error.exit_code(), error.print()) {
-        (0, Err(error)) => failed(&error.into()),
+        (0, Err(error)) => failed(&output::of_the_report(&error).into()),
         (0, Ok(())) => ExitCode::SUCCESS,
         _ => ExitCode::from(status_of_failure()),
     }

@@ -9,6 +9,29 @@ use std::{
 use anyhow::Result;
 use stillopen_lab::descriptor;
 
+/// Standard output, which says of an error that it is its own.
+pub(crate) struct Stdout(io::StdoutLock<'static>);
+
+/// Standard output for a report; it writes whole lines at once.
+pub(crate) fn stdout() -> Stdout {
+    Stdout(io::stdout().lock())
+}
+
+/// An error of standard output. The kind stays: a reader that has gone is no error.
+pub(crate) fn of_the_report(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("can't write the report to standard output: {error}"))
+}
+
+impl io::Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(|error| of_the_report(&error))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(|error| of_the_report(&error))
+    }
+}
+
 /// The status of work that is done, whether or not anybody reads what was said of it.
 ///
 /// # Errors
@@ -41,7 +64,7 @@ pub(crate) fn reasons(error: &anyhow::Error) -> String {
 /// Writes a text to standard output.
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 pub(crate) fn say(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
+    let mut stdout = stdout();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
 }
@@ -64,7 +87,7 @@ pub(crate) fn file(
     }
     let path = place(path);
     let file = beside(&path)?;
-    whole(&file, write)?;
+    whole(file.as_file(), write)?;
     file.persist(&path).map_err(|error| error.error)?;
     Ok(())
 }

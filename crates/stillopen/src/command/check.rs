@@ -1,7 +1,7 @@
 //! `stillopen check`: read or load a snapshot, diagnose it, print it.
 
 use std::{
-    io::{self, BufWriter, Write as _},
+    io::{BufWriter, Write as _},
     path::Path,
     process::ExitCode,
     time::Duration,
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
     let diagnoses = diagnose(&snapshot);
     let report = Report::new(&snapshot, &diagnoses, repeat(args));
 
-    let mut stdout = BufWriter::new(io::stdout().lock());
+    let mut stdout = BufWriter::new(output::stdout());
     if args.json {
         json::write(&report, &mut stdout)?;
     } else {

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 use stillopen_model::Finding;
 
-use crate::{cli::FindingsArgs, report::table};
+use crate::{cli::FindingsArgs, output, report::table};
 
 #[derive(Serialize)]
 struct Row {
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &FindingsArgs) -> Result<ExitCode> {
         let id = args.id.as_deref().unwrap_or_default();
         bail!("{id:?} is not the id of a finding; stillopen findings lists them");
     }
-    let mut stdout = io::stdout().lock();
+    let mut stdout = output::stdout();
     if args.json {
         serde_json::to_writer(&mut stdout, &rows).map_err(io::Error::from)?;
         writeln!(stdout)?;

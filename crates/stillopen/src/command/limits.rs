@@ -18,7 +18,7 @@ use stillopen_model::{
 use super::host;
 use crate::{
     cli::LimitsArgs,
-    clock, config, input,
+    clock, config, input, output,
     paste::Options,
     report::{
         json, last_line,
@@ -68,7 +68,7 @@ fn print_in_force(args: &LimitsArgs) -> Result<()> {
         None => read_host(true)?,
     };
     let for_services = args.kube_proxy.apply(&mut snapshot)?;
-    let mut stdout = io::stdout().lock();
+    let mut stdout = output::stdout();
     if args.json {
         let document = InForce {
             schema: SCHEMA,
@@ -262,11 +262,11 @@ fn print_catalogue(wanted: &str, json: bool) -> Result<()> {
     let columns = [
         Column { head: "ID", shrink: Shrink::Never, right: false },
         Column { head: "FORGETS AFTER", shrink: Shrink::Never, right: true },
-        Column { head: "REFRESHED BY", shrink: Shrink::Never, right: false },
-        Column { head: "COMPONENT", shrink: Shrink::To(16), right: false },
+        Column { head: "REFRESHED BY", shrink: Shrink::Wrap, right: false },
+        Column { head: "COMPONENT", shrink: Shrink::Wrap, right: false },
     ];
     let cells: Vec<Vec<String>> = rows.iter().map(|row| cells(row)).collect();
-    let mut stdout = io::stdout().lock();
+    let mut stdout = output::stdout();
     write!(stdout, "{}", table::lay_out(&columns, &cells))?;
     writeln!(
         stdout,
@@ -301,7 +301,7 @@ fn cells(row: &Row) -> Vec<String> {
 }
 
 fn print_json<T: Serialize>(document: &T) -> Result<()> {
-    let mut stdout = io::stdout().lock();
+    let mut stdout = output::stdout();
     serde_json::to_writer(&mut stdout, document).map_err(io::Error::from)?;
     writeln!(stdout)?;
     Ok(())

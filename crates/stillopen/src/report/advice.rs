@@ -9,6 +9,9 @@ use stillopen_model::{
 use super::{Proposal, Repeat, Report, table::wrap, text::SHORTEST_COMMON_LIMIT, words};
 use crate::terminal;
 
+/// The label of a step is as wide as the widest of them.
+const STEP: usize = "How to, in your client:".len();
+
 /// Where the code to paste is, and what needs none, for these connections: what they are to get.
 pub(super) fn how_to_set_it(report: &Report<'_>, advised: &[(u32, KeepaliveValues)]) -> String {
     // Where two are advised, the tighter ones do for both.
@@ -91,7 +94,7 @@ pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) {
         text.push_str(&wrap(&not_revived(report, report.rows.iter(), ""), 4));
     }
     text.push_str(&how_to_set_it(report, &advised));
-    rescue(report, text);
+    let has_more = rescue(report, text) || !advised.is_empty();
     let peer_may_probe = listed.iter().any(|&row| {
         let (c, d) = report.row(row);
         match d.verdict {
@@ -111,14 +114,17 @@ pub(super) fn advice(report: &Report<'_>, listed: &[u32], text: &mut String) {
     } else {
         ("Look again:".into(), format!("stillopen check{options}{from}"))
     };
-    text.push_str(&last_line(&label, &command));
+    // In one column with what stands above it.
+    let width = if has_more { STEP } else { 0 };
+    text.push_str(&last_line(&format!("{label:width$}"), &command));
 }
 
 /// What can be done now, on this host; each of the commands says what it would do, and does it with `--apply`.
-fn rescue(report: &Report<'_>, text: &mut String) {
+/// Whether it says anything.
+fn rescue(report: &Report<'_>, text: &mut String) -> bool {
     let Repeat { chosen, from, .. } = &report.repeat;
     if !from.is_empty() {
-        return;
+        return false;
     }
     let enables = |proposal: &Proposal| {
         matches!(proposal.planned.remedy, Remedy::EnableKeepalive(_))
@@ -128,14 +134,16 @@ fn rescue(report: &Report<'_>, text: &mut String) {
                 .iter()
                 .any(|&row| matches!(report.row(row).1.verdict, Verdict::AtRisk { .. }))
     };
-    if report.proposals.iter().any(enables) {
+    let enables = report.proposals.iter().any(enables);
+    if enables {
         let command = format!("stillopen rescue{chosen} --at-risk");
-        text.push_str(&last_line("Save what is open now: ", &command));
+        text.push_str(&last_line(&format!("{:STEP$}", "Save what is open now:"), &command));
     }
     if report.counts.cut > 0 {
         let command = format!("stillopen rescue{chosen} --close-dead");
-        text.push_str(&last_line("End what is cut:       ", &command));
+        text.push_str(&last_line(&format!("{:STEP$}", "End what is cut:"), &command));
     }
+    enables || report.counts.cut > 0
 }
 
 /// What to do about those of `rows` that are cut.
@@ -153,6 +161,12 @@ fn not_revived<'a>(
     let proven = proofs.iter().all(|&proof| proof == Proof::NoEntry);
     let if_right = if proven { "No option" } else { "If the limit is on their path, no option" };
     format!("{if_right} revives {n}: end the request in the program and send it again{keepalive}.")
+}
+
+/// The same for several, the commands below each other.
+pub(crate) fn last_lines(steps: &[(&str, String)]) -> String {
+    let width = steps.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
+    steps.iter().map(|(label, command)| last_line(&format!("{label:width$}"), command)).collect()
 }
 
 /// A command to paste, after what it is for; below it where both are too wide for one line.

@@ -12,7 +12,7 @@ pub(crate) mod words;
 
 use std::time::Duration;
 
-pub(crate) use advice::last_line;
+pub(crate) use advice::{last_line, last_lines};
 use assumed::Assumed;
 use stillopen_model::{
     Connection, Diagnosis, Finding, OnHost, Planned, Snapshot, Verdict, plan, predict,

@@ -4,6 +4,9 @@ use crate::terminal;
 
 const GAP: usize = 2;
 
+/// Words of a cell that is broken at blanks are not shortened further.
+const SHORTEST_WORD: usize = 10;
+
 /// The longest IPv4 address with its port: an address that was cut in the middle names nothing.
 pub(crate) const ADDRESS: usize = "255.255.255.255:65535".len();
 
@@ -24,16 +27,19 @@ pub(crate) enum Shrink {
     Never,
     /// It may be shortened, down to so many columns.
     To(usize),
-    /// The same, where shortening the others is not enough.
+    /// It is broken at blanks; words are shortened where that is not enough, down to 10 columns.
+    Wrap,
+    /// The same as [`Shrink::To`], where shortening the others is not enough.
     LastTo(usize),
 }
 
 impl Shrink {
-    /// Whether a column of `width` may lose one more in this round.
-    fn allows(self, width: usize, last_resort: bool) -> bool {
+    /// Whether a column of `width` may lose one more in this round. `word`: its longest one.
+    fn allows(self, width: usize, word: usize, last_resort: bool) -> bool {
         match self {
             Self::Never => false,
             Self::To(least) => width > least,
+            Self::Wrap => width > if last_resort { word.min(SHORTEST_WORD) } else { word },
             Self::LastTo(least) => last_resort && width > least,
         }
     }
@@ -57,32 +63,52 @@ fn lay_out_within(most: usize, columns: &[Column], rows: &[Vec<String>]) -> Stri
     let heads: Vec<String> = columns.iter().map(|column| column.head.to_owned()).collect();
     let mut text = String::new();
     for row in std::iter::once(&heads).chain(rows) {
-        let mut line = String::new();
-        for ((cell, column), width) in row.iter().zip(columns).zip(&widths) {
-            line.push_str(&" ".repeat(GAP));
-            let cell = shorten(cell, *width);
-            let fill = " ".repeat(width.saturating_sub(cell.chars().count()));
-            if column.right {
-                line.push_str(&fill);
-                line.push_str(&cell);
-            } else {
-                line.push_str(&cell);
-                line.push_str(&fill);
-            }
+        let cells = row.iter().zip(columns).zip(&widths);
+        let cells: Vec<Vec<String>> =
+            cells.map(|((cell, column), width)| broken(cell, column, *width)).collect();
+        let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+        for line in 0..height {
+            text.push_str(line_of(line, columns, &widths, &cells).trim_end());
+            text.push('\n');
         }
-        text.push_str(line.trim_end());
-        text.push('\n');
     }
     text
+}
+
+/// Line number `line` of a row whose cells may have several.
+fn line_of(line: usize, columns: &[Column], widths: &[usize], cells: &[Vec<String>]) -> String {
+    let mut text = String::new();
+    for ((cell, column), width) in cells.iter().zip(columns).zip(widths) {
+        text.push_str(&" ".repeat(GAP));
+        let cell = cell.get(line).map_or("", String::as_str);
+        let fill = " ".repeat(width.saturating_sub(cell.chars().count()));
+        if column.right {
+            text.push_str(&fill);
+            text.push_str(cell);
+        } else {
+            text.push_str(cell);
+            text.push_str(&fill);
+        }
+    }
+    text
+}
+
+/// The lines of a cell that is `width` wide.
+fn broken(cell: &str, column: &Column, width: usize) -> Vec<String> {
+    if column.shrink != Shrink::Wrap || cell.chars().count() <= width {
+        return vec![shorten(cell, width)];
+    }
+    wrap_within(width, cell, 0).lines().map(|line| shorten(line, width)).collect()
 }
 
 /// The width of each column, less than its natural one where the sum is too much: the widest first.
 fn widths(most: usize, columns: &[Column], rows: &[Vec<String>]) -> Vec<usize> {
     let mut widths = natural_widths(columns, rows);
+    let words = longest_words(columns, rows);
     let mut total = total_width(&widths);
     while total > most {
         let widest = |last: bool| {
-            let can = |&i: &usize| columns[i].shrink.allows(widths[i], last);
+            let can = |&i: &usize| columns[i].shrink.allows(widths[i], words[i], last);
             (0..columns.len()).filter(can).max_by_key(|&i| widths[i])
         };
         let Some(widest) = widest(false).or_else(|| widest(true)) else { break };
@@ -98,6 +124,15 @@ fn natural_widths(columns: &[Column], rows: &[Vec<String>]) -> Vec<usize> {
         cells.chain([column.head.chars().count()]).max().unwrap_or(0)
     };
     columns.iter().enumerate().map(width).collect()
+}
+
+fn longest_words(columns: &[Column], rows: &[Vec<String>]) -> Vec<usize> {
+    let longest = |text: &str| text.split_whitespace().map(|word| word.chars().count()).max();
+    let word = |(i, column): (usize, &Column)| {
+        let cells = rows.iter().filter_map(|row| longest(&row[i]));
+        cells.chain([column.head.chars().count()]).max().unwrap_or(0)
+    };
+    columns.iter().enumerate().map(word).collect()
 }
 
 /// Whether nothing has to be shortened.
@@ -175,6 +210,33 @@ mod tests {
     #[test]
     fn nothing_that_others_chose_commands_the_terminal() {
         assert_eq!(printable("a\u{1b}]0;b\u{7}\n\u{202e}ü界"), "a?]0;b???ü界");
+    }
+
+    #[test]
+    fn cells_are_broken_at_blanks_before_a_word_is_cut() {
+        let columns = [
+            Column { head: "WHO", shrink: Shrink::Wrap, right: false },
+            Column { head: "VERDICT", shrink: Shrink::Wrap, right: false },
+        ];
+        let rows = [vec!["python3 (7325)".into(), "unknown: no limit".into()]];
+        let table = lay_out_within(22, &columns, &rows);
+        assert_eq!(table, "  WHO        VERDICT\n  python3    unknown:\n  (7325)     no limit\n");
+    }
+
+    #[test]
+    fn the_longest_usual_row_of_a_rescue_fits_into_80_columns_uncut() {
+        let cells = [
+            ("QUIET", "11m02s", Shrink::Never),
+            ("KEEPALIVE", "7200/75/9 -> 60/30/3", Shrink::Wrap),
+            ("WHO", "python3 (7325)", Shrink::Wrap),
+            ("PEER", "255.255.255.255:65535", Shrink::LastTo(ADDRESS)),
+            ("VERDICT", "unknown: no limit", Shrink::Wrap),
+            ("WOULD BE", "safe if in time", Shrink::Wrap),
+        ];
+        let columns = cells.map(|(head, _, shrink)| Column { head, shrink, right: false });
+        let table = lay_out_within(80, &columns, &[cells.map(|(_, cell, _)| cell.into()).to_vec()]);
+        assert!(!table.contains('…'), "{table}");
+        assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
     }
 
     #[test]

@@ -115,7 +115,7 @@ fn without_limits(report: &Report<'_>, all: bool, text: &mut String) -> fmt::Res
     }
     writeln!(
         text,
-        "Which is yours?  stillopen limits --catalogue aws                look it up\n\
+        "Which is yours?  stillopen limits --catalogue aws               look it up\n\
          \x20                stillopen logs --client a.log --server b.log   you have logs\n\
          \x20                stillopen check --limit aws-nat-gateway        you know it"
     )
@@ -398,24 +398,41 @@ impl Rest {
     }
 }
 
+/// What one explanation does for: the limit, the verdict, what is missing, and whether keepalive is on.
+type Kind = (Option<u32>, &'static str, Option<Missing>, bool);
+
+/// `None`: it needs no explanation.
+fn kind(c: &Connection, d: &Diagnosis) -> Option<Kind> {
+    match d.verdict {
+        Verdict::AtRisk { .. } => Some((d.limit, "at risk", None, c.keepalive.is_on())),
+        Verdict::Cut { .. } => Some((d.limit, "cut", None, false)),
+        Verdict::Unknown { missing } => Some((d.limit, "unknown", Some(missing), false)),
+        Verdict::Safe { .. } => None,
+    }
+}
+
 /// The evidence of the first row of each kind of verdict.
 fn why(report: &Report<'_>, rows: &[u32], text: &mut String) {
     let mut said = Vec::new();
     for &row in rows {
         let (c, d) = report.row(row);
-        let kind = match d.verdict {
-            Verdict::AtRisk { .. } => (d.limit, "at risk", None, c.keepalive.is_on()),
-            Verdict::Cut { .. } => (d.limit, "cut", None, false),
-            Verdict::Unknown { missing } => (d.limit, "unknown", Some(missing), false),
-            Verdict::Safe { .. } => continue,
-        };
+        let Some(kind) = kind(c, d) else { continue };
         if said.contains(&kind) || said.len() == REASONS_SHOWN {
             continue;
         }
         said.push(kind);
         let because = words::because(report.snapshot, c, d);
         let named = words::named(report.snapshot, c);
-        let line = format!("Why {}: {named}: {because}.", kind.1);
+        let is_alike = |&&row: &&u32| {
+            let (c, d) = report.row(row);
+            self::kind(c, d) == Some(kind)
+        };
+        let others = match report.rows.iter().filter(is_alike).count() {
+            0 | 1 => String::new(),
+            2 => "; 1 other likewise".to_owned(),
+            n => format!("; {} others likewise", words::count(n - 1)),
+        };
+        let line = format!("Why {}: {named}: {because}{others}.", kind.1);
         text.push_str(&wrap(&line, 4));
     }
 }

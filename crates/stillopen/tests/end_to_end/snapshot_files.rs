@@ -110,6 +110,8 @@ fn a_file_that_cannot_be_written_is_an_error_that_names_it() {
         let said = scene.check_client(&["--save", name]).run();
         assert_eq!((said.status, said.stdout.as_str()), (2, ""), "{name}");
         assert!(said.stderr.contains(name), "{}", said.stderr);
+        // Nor one that nobody chose.
+        assert!(!said.stderr.contains(".tmp"), "{}", said.stderr);
     }
 }
 

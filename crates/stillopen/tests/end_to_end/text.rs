@@ -20,7 +20,7 @@ fn the_answer_comes_first_and_a_command_last_within_100_columns() {
         (&[], "No idle limit is known here, so nothing is called cut or safe."),
         (&["--port", "9"], "No connection that matches leaves"),
     ] {
-        let said = scene.check_client(args).run();
+        let said = scene.check_client(args).started_by(&["env", "COLUMNS=100"]).run();
         let lines: Vec<&str> = said.stdout.lines().collect();
         assert!(lines[0].starts_with(answer), "{}", said.stdout);
         let command = lines.last().expect("there is a line");

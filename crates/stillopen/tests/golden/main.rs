@@ -185,11 +185,17 @@ fn run(output: &Output) -> String {
 
 /// What it says where so many columns fit.
 fn run_within(columns: usize, output: &Output) -> String {
+    run_with(Some(columns), output)
+}
+
+/// `None`: nothing says how many fit.
+fn run_with(columns: Option<usize>, output: &Output) -> String {
+    let columns = columns.map(|columns| columns.to_string()).unwrap_or_default();
     let said = Command::new(env!("CARGO_BIN_EXE_stillopen"))
         .args(output.args)
         .current_dir(here().join(output.folder))
         // This user's configuration is not the subject.
-        .env("COLUMNS", columns.to_string())
+        .env("COLUMNS", columns)
         .env("NO_COLOR", "1")
         .env("XDG_CONFIG_HOME", "/nowhere/config")
         .stdin(Stdio::null())
@@ -268,12 +274,25 @@ fn text_fits_into_80_columns() {
 }
 
 #[test]
-fn in_a_wide_terminal_no_name_of_a_table_is_cut() {
+fn in_a_wide_terminal_or_a_pipe_no_name_of_a_table_is_cut() {
     for output in REPORTS.iter().chain(&REFERENCE) {
-        let text = run_within(200, output);
-        let cut = |line: &&str| line.contains('…') && !line.starts_with("  … ");
-        assert_eq!(text.lines().find(cut), None, "{}", output.name);
+        for columns in [Some(200), None] {
+            let text = run_with(columns, output);
+            let cut = |line: &&str| line.contains('…') && !line.starts_with("  … ");
+            assert_eq!(text.lines().find(cut), None, "{}", output.name);
+        }
     }
+}
+
+#[test]
+fn no_component_of_the_catalogue_is_cut() {
+    let catalogue = output("limits_catalogue", &["limits", "--catalogue"], 0);
+    assert!(!run(&catalogue).contains('…'));
+    let aws = output("", &["limits", "--catalogue", "aws"], 0);
+    assert!(!run_within(80, &aws).contains('…'));
+    let piped = run_with(None, &catalogue);
+    assert!(piped.lines().any(|line| line.ends_with("kube-proxy in IPVS mode")), "{piped}");
+    assert!(!piped.lines().any(|line| line.trim_start() == "in IPVS mode"), "{piped}");
 }
 
 #[test]

@@ -7,11 +7,7 @@ mod json;
 mod notes;
 mod text;
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{io::Write as _, process::ExitCode, time::Duration};
 
 use anyhow::{Result, bail};
 use stillopen_model::{Catalogue, Gap, IdleLimit, Judgement, KeepaliveValues, KernelHz, TableKind};
@@ -20,6 +16,7 @@ use self::assess::{Assessment, judged};
 use crate::{
     cli::AdviseArgs,
     clients::{self, Client},
+    output,
     paste::Options,
 };
 
@@ -31,7 +28,7 @@ const LIST: &str = "list";
 
 /// Status 0; 1 where the values that were given can't keep a connection open under one of the limits.
 pub(crate) fn run(args: &AdviseArgs) -> Result<ExitCode> {
-    let mut stdout = io::stdout().lock();
+    let mut stdout = output::stdout();
     let client = match args.client.as_deref() {
         Some(LIST) if args.json => {
             json::write_clients(&mut stdout)?;

@@ -11,6 +11,7 @@ use stillopen_lab::{embedded, middlebox::PROFILES, scenario::Scenario, sweep};
 
 use crate::{
     cli::lab::{ListArgs, SweepArgs},
+    output,
     report::table,
 };
 
@@ -43,7 +44,7 @@ pub(crate) fn list(args: &ListArgs) -> Result<ExitCode> {
         .collect();
     let lists = Lists { schema: "stillopen.lab-list/1", scenarios, profiles };
 
-    let mut stdout = io::stdout().lock();
+    let mut stdout = output::stdout();
     if args.json {
         serde_json::to_writer(&mut stdout, &lists).map_err(io::Error::from)?;
         writeln!(stdout)?;
@@ -61,6 +62,6 @@ pub(crate) fn list(args: &ListArgs) -> Result<ExitCode> {
 
 /// Prints the sweep.
 pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode> {
-    io::stdout().lock().write_all(sweep::table(args.ipv6).as_bytes())?;
+    output::stdout().write_all(sweep::table(args.ipv6).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

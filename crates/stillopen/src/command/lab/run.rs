@@ -22,6 +22,7 @@ use crate::{
     cli::lab::{Driver, OnNodeArg, RunArgs},
     clock,
     input::{self, quoted},
+    output,
     report::{table::printable, words::limit_time},
 };
 
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     let (asked, cured) = driven(args, &scenario, &options, cure)?;
     let written = args.out.as_deref().map(|folder| write_logs(&asked, folder)).transpose()?;
 
-    let mut stdout = io::stdout().lock();
+    let mut stdout = output::stdout();
     if args.json {
         let document = Document { schema: SCHEMA, run: &asked.result };
         serde_json::to_writer(&mut stdout, &document).map_err(io::Error::from)?;

@@ -15,7 +15,10 @@ use stillopen_lab::{
 };
 
 use super::progress::Progress;
-use crate::cli::lab::{ParityArgs, VmArgs, VmCommand};
+use crate::{
+    cli::lab::{ParityArgs, VmArgs, VmCommand},
+    output,
+};
 
 /// Status as each command has it.
 pub(crate) fn run(args: &VmArgs) -> Result<ExitCode> {
@@ -32,7 +35,7 @@ fn prepare() -> Result<ExitCode> {
     })
     .context("prepare a kernel for --driver vm")?;
     writeln!(
-        io::stdout(),
+        output::stdout(),
         "{} {}\nRun on it:  stillopen lab run --driver vm",
         kernel.version,
         kernel.image.display()
@@ -54,7 +57,7 @@ fn parity(args: &ParityArgs) -> Result<ExitCode> {
     }
     let comparison = parity::compare(&on_kernel.recorded, Model::Right)?;
     let differences = comparison.differences.len();
-    let mut stdout = io::stdout().lock();
+    let mut stdout = output::stdout();
     let verdict = match differences {
         0 => "Model and kernel agree".to_owned(),
         1 => "Model and kernel DIFFER on 1 connection".to_owned(),

@@ -8,24 +8,26 @@ mod svg;
 mod text;
 
 use std::{
+    fmt,
     fs::File,
     io::{self, BufWriter, IsTerminal as _, Write as _, stderr},
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use stillopen_lab::descriptor;
 use stillopen_logs::{Analysis, Named, Overrides, Source, analyse};
 
-use crate::{cli::logs::LogsArgs, report::table::printable};
+use crate::{cli::logs::LogsArgs, output, report::table::printable};
 
 /// Status 1: answers were lost.
 pub(crate) fn run(args: &LogsArgs) -> Result<ExitCode> {
     let (client, server) = (sources(&args.client), sources(&args.server));
     let bar = progress(&client, &server);
-    let analysis = analyse(&client, &server, &overrides(args), &|bytes| bar.inc(bytes));
+    let analysis = analyse(&client, &server, &overrides(args), &|bytes| advance(&bar, bytes));
     bar.finish_and_clear();
     let analysis = analysis?;
 
@@ -35,7 +37,7 @@ pub(crate) fn run(args: &LogsArgs) -> Result<ExitCode> {
     if let Some(path) = &args.svg {
         write_file(path, |to| to.write_all(svg::draw(&analysis).as_bytes()))?;
     }
-    let mut stdout = BufWriter::new(io::stdout().lock());
+    let mut stdout = BufWriter::new(output::stdout());
     if args.json {
         json::write(&analysis, &mut stdout)?;
     } else {
@@ -71,21 +73,39 @@ fn overrides(args: &LogsArgs) -> Overrides {
     }
 }
 
-/// A bar on a terminal, over the bytes of all files; elsewhere nothing is drawn.
-fn progress(client: &[Source], server: &[Source]) -> ProgressBar {
-    if !stderr().is_terminal() {
-        return ProgressBar::hidden();
+/// What is done sooner needs no bar: it would only flicker.
+const SHOWN_AFTER: Duration = Duration::from_secs(1);
+/// A time that is left is told by no less.
+const ESTIMATED_AFTER: Duration = Duration::from_secs(3);
+
+/// Counts what was read, and shows the bar where the work takes a moment and there is a terminal.
+fn advance(bar: &ProgressBar, bytes: u64) {
+    bar.inc(bytes);
+    if bar.is_hidden() && bar.elapsed() >= SHOWN_AFTER && stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::stderr());
     }
+}
+
+/// ` 12s left`, once there is something to tell it by.
+fn write_left(state: &ProgressState, to: &mut dyn fmt::Write) {
+    if state.elapsed() >= ESTIMATED_AFTER {
+        let _ = write!(to, ", {} left", HumanDuration(state.eta()));
+    }
+}
+
+/// A bar over the bytes of all files, which is not shown yet.
+fn progress(client: &[Source], server: &[Source]) -> ProgressBar {
     let sizes: Option<Vec<u64>> = client.iter().chain(server).map(Source::size).collect();
     let (bar, template) = match sizes {
         Some(sizes) => (
             ProgressBar::new(sizes.iter().sum()),
-            "reading [{wide_bar}] {bytes} of {total_bytes}, {eta}",
+            "reading [{wide_bar}] {bytes} of {total_bytes}{left}",
         ),
         None => (ProgressBar::no_length(), "reading {bytes}"),
     };
     let style = ProgressStyle::with_template(template).expect("the template is a constant");
-    bar.with_style(style.progress_chars("=> "))
+    bar.set_draw_target(ProgressDrawTarget::hidden());
+    bar.with_style(style.with_key("left", write_left).progress_chars("=> "))
 }
 
 fn write_file(

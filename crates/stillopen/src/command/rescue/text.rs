@@ -13,7 +13,7 @@ use crate::{
     input::quoted,
     paste::Options,
     report::{
-        last_line,
+        last_lines,
         table::{ADDRESS, Column, Shrink, lay_out, printable, wrap},
         words,
     },
@@ -85,20 +85,25 @@ fn lacks_limit(rescue: &Rescue<'_>) -> bool {
 
 /// How to name a limit, for `rest` of a command that does nothing without one.
 pub(super) fn name_a_limit(options: &Options, rest: &str) -> String {
-    let named = format!("stillopen rescue{options} {rest} --limit 350s");
-    last_line("Name your path's limit:", &named)
-        + &last_line("Look it up:            ", "stillopen limits --catalogue")
+    last_lines(&ways_to_name_a_limit(options, rest))
+}
+
+fn ways_to_name_a_limit(options: &Options, rest: &str) -> [(&'static str, String); 2] {
+    [
+        ("Name your path's limit:", format!("stillopen rescue{options} {rest} --limit 350s")),
+        ("Look it up:", "stillopen limits --catalogue".to_owned()),
+    ]
 }
 
 fn table(rescue: &Rescue<'_>, armed: &[&Row]) -> String {
     let column = |head, shrink| Column { head, shrink, right: false };
     let columns = [
         Column { head: "QUIET", shrink: Shrink::Never, right: true },
-        column("KEEPALIVE", Shrink::Never),
-        column("WHO", Shrink::To(10)),
+        column("KEEPALIVE", Shrink::Wrap),
+        column("WHO", Shrink::Wrap),
         column("PEER", Shrink::LastTo(ADDRESS)),
-        column("VERDICT", Shrink::To(12)),
-        column(if rescue.args.apply { "NOW" } else { "WOULD BE" }, Shrink::Never),
+        column("VERDICT", Shrink::Wrap),
+        column(if rescue.args.apply { "NOW" } else { "WOULD BE" }, Shrink::Wrap),
     ];
     let snapshot = &rescue.collected.snapshot;
     let cells = |row: &&Row| {
@@ -294,35 +299,31 @@ fn because(left: Left, n: usize) -> &'static str {
 fn next(rescue: &Rescue<'_>, armed: &[&Row], out: &mut String) {
     let args = rescue.args;
     let options = repeated(args);
+    let mut steps: Vec<(&str, String)> = Vec::new();
     if rescue.rows.iter().any(|row| matches!(row.act, Act::Leave(Left::Cut))) {
-        let command = format!("stillopen rescue{options} --close-dead");
-        out.push_str(&last_line("End what is cut:", &command));
+        steps.push(("End what is cut:", format!("stillopen rescue{options} --close-dead")));
     }
     if lacks_limit(rescue) && !rescue.rows.is_empty() {
-        out.push_str(&name_a_limit(&options, "--at-risk"));
+        steps.extend(ways_to_name_a_limit(&options, "--at-risk"));
         let command = "stillopen rescue --pid PID (or --port PORT, --peer CIDR)";
-        out.push_str(&last_line("Or name connections:   ", command));
+        steps.push(("Or name connections:", command.to_owned()));
     }
-    if armed.is_empty() {
-        return;
-    }
-    match (args.apply, &args.save_undo) {
-        (true, Some(path)) => {
-            let path = printable(&quoted(&path.to_string_lossy()));
-            let command = format!("stillopen rescue --undo {path} --apply");
-            out.push_str(&last_line("Undo it:", &command));
-        }
-        (true, None) => {
-            out.push_str(&last_line("Look again:", &format!("stillopen check{options}")));
-        }
-        (false, _) => {
-            let mut options = options;
-            if let Some(values) = args.keepalive {
-                options.add("--keepalive", &values.to_string());
+    if !armed.is_empty() {
+        steps.push(match (args.apply, &args.save_undo) {
+            (true, Some(path)) => {
+                let path = printable(&quoted(&path.to_string_lossy()));
+                ("Undo it:", format!("stillopen rescue --undo {path} --apply"))
             }
-            options.flag("--at-risk", args.at_risk);
-            let command = format!("stillopen rescue{options} --apply");
-            out.push_str(&last_line("Do it:", &command));
-        }
+            (true, None) => ("Look again:", format!("stillopen check{options}")),
+            (false, _) => {
+                let mut options = options;
+                if let Some(values) = args.keepalive {
+                    options.add("--keepalive", &values.to_string());
+                }
+                options.flag("--at-risk", args.at_risk);
+                ("Do it:", format!("stillopen rescue{options} --apply"))
+            }
+        });
     }
+    out.push_str(&last_lines(&steps));
 }
