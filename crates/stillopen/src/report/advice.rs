@@ -164,6 +164,7 @@ fn not_revived<'a>(
 }
 
 /// The same for several, the commands below each other.
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
 pub(crate) fn last_lines(steps: &[(&str, String)]) -> String {
     let width = steps.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
     steps.iter().map(|(label, command)| last_line(&format!("{label:width$}"), command)).collect()

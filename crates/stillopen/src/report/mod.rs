@@ -12,7 +12,9 @@ pub(crate) mod words;
 
 use std::time::Duration;
 
-pub(crate) use advice::{last_line, last_lines};
+pub(crate) use advice::last_line;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+pub(crate) use advice::last_lines;
 use assumed::Assumed;
 use stillopen_model::{
     Connection, Diagnosis, Finding, OnHost, Planned, Snapshot, Verdict, plan, predict,
