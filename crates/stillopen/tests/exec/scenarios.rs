@@ -27,9 +27,9 @@ fn ended(child: Child) -> (Option<i32>, String, String) {
     (status.code(), text(stdout), text(stderr))
 }
 
-/// One that lasts a second.
-const SHORT: &str = "name = \"A pooled connection is used again.\"\nwatch = \"100s\"\n\
-                     [path]\nprofile = \"nat-reset\"\nidle_timeout = \"40s\"\n[netns]\nfaster = 100\n\
+/// One that lasts two seconds.
+const SHORT: &str = "name = \"A pooled connection is used again.\"\nwatch = \"130s\"\n\
+                     [path]\nprofile = \"nat-reset\"\nidle_timeout = \"40s\"\n[netns]\nfaster = 60\n\
                      [[timeline]]\nat = \"0s\"\nwho = \"client\"\ndoes = \"connect\"\n\
                      [[timeline]]\nat = \"1s\"\nwho = \"client\"\ndoes = { send = { bytes = 10 } }\n\
                      [[timeline]]\nat = \"90s\"\nwho = \"client\"\ndoes = { send = { bytes = 10 } }\n\
@@ -74,15 +74,15 @@ fn an_expectation_that_fails_in_real_time_is_status_1() {
     let [right, wrong] = [right, wrong].map(|file| run(&user, &[&file])).map(ended);
     assert_eq!((right.0, right.2.as_str()), (Some(0), ""), "{}", right.1);
     assert_eq!((wrong.0, wrong.2.as_str()), (Some(1), ""), "{}", wrong.1);
-    assert!(wrong.1.contains("must see eof from 90s to 141s, saw ECONNRESET"), "{}", wrong.1);
+    assert!(wrong.1.contains("must see eof from 90s to 121s, saw ECONNRESET"), "{}", wrong.1);
 }
 
 #[test]
 fn what_is_not_for_real_time_is_status_2_with_the_reason() {
     let user = User::new();
-    let unmarked = user.file("unmarked.toml", &SHORT.replace("[netns]\nfaster = 100\n", ""));
-    let zero = user.file("zero.toml", &SHORT.replace("faster = 100", "faster = 0"));
-    let slow = user.file("slow.toml", &SHORT.replace("faster = 100", "faster = 1"));
+    let unmarked = user.file("unmarked.toml", &SHORT.replace("[netns]\nfaster = 60\n", ""));
+    let zero = user.file("zero.toml", &SHORT.replace("faster = 60", "faster = 0"));
+    let slow = user.file("slow.toml", &SHORT.replace("faster = 60", "faster = 1"));
     for (args, named) in [
         (
             &["keepalive-too-late"][..],
@@ -90,9 +90,9 @@ fn what_is_not_for_real_time_is_status_2_with_the_reason() {
         ),
         (&["keepalive-on-one-side"], &["no [netns] table", "60/30/3", "whole seconds", "3m00s"]),
         (&[], &["no [netns] table", "programs", "--driver vm"]),
-        (&[&unmarked], &["no [netns] table", "`faster = 2`"]),
+        (&[&unmarked], &["no [netns] table", "`faster = 3`"]),
         (&[&zero], &["netns.faster is not 1 to 1000"]),
-        (&[&slow], &["still lasts 1m40s", "the most is 1m", "larger `faster`"]),
+        (&[&slow], &["still lasts 2m10s", "the most is 1m", "larger `faster`"]),
         (&["half-close", "--keepalive", "65/30/3"], &["65/30/3 can't be 10 times faster"]),
         (&["half-close", "--kernel", "/"], &["--driver vm"]),
         (&["half-close", "--on-node", "14m check"], &["--driver vm"]),
@@ -137,13 +137,13 @@ fn until_begun(child: &Child) {
 #[test]
 fn a_step_that_is_late_is_no_result() {
     let user = User::new();
-    let longer = |watch: &str| SHORT.replace("100s", watch).replace("\"90s\"", "\"300s\"");
-    let (stopped, clock) = (user.file("stopped.toml", &longer("310s")), longer("400s"));
+    let longer = |watch: &str| SHORT.replace("130s", watch).replace("\"90s\"", "\"300s\"");
+    let (stopped, clock) = (user.file("stopped.toml", &longer("340s")), longer("400s"));
     let clock = user.file("clock.toml", &clock);
     let child = run(&user, &[&stopped]);
     until_begun(&child);
     kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
-    // Four seconds pass; the other's last step was to be after three.
+    // More than six seconds pass; the other's last step was to be after five.
     assert_eq!(ended(run(&user, &[&clock])).0, Some(0));
     kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
     let (status, stdout, stderr) = ended(child);
