@@ -165,7 +165,12 @@ impl Forwarder {
                 (Some(client), _) => (Side::Client, client),
                 (None, Some(server)) => (Side::Server, server),
             };
-            let at = now.saturating_sub(clock.saturating_sub(came));
+            let at = if came > clock {
+                // It came meanwhile, which may be long; not later than now, whatever the clock was set to.
+                (now + came.saturating_sub(clock)).min(self.now())
+            } else {
+                now.saturating_sub(clock.saturating_sub(came))
+            };
             let Some((mut frame, length)) = self.ports[from as usize].take() else { continue };
             if let Some(frame) = frame.get_mut(..length) {
                 self.clock = self.clock.max(at);
