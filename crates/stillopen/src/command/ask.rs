@@ -9,22 +9,18 @@ use std::{
 use anyhow::{Context, Result};
 use serde::Serialize;
 use stillopen_collect::{Collected, Handle};
-use stillopen_model::{Diagnosis, diagnose, human};
+use stillopen_model::{Diagnosis, diagnose};
 use stillopen_remedy::{Answer, Refusal, Rescuer, Stakes, ask, batch_size};
 
 use super::{
     host::{self, Look},
-    rescue::{Place, json_text},
+    rescue::{Place, json_text, refused, said_of_each},
 };
 use crate::{
     cli::rescue::AskArgs,
     clock, output,
     paste::Options,
-    report::{
-        LeftOut, last_line,
-        table::{ADDRESS, Column, Shrink, lay_out, wrap},
-        words,
-    },
+    report::{LeftOut, last_line, table::wrap, words},
 };
 
 const SCHEMA: &str = "stillopen.ask/1";
@@ -208,31 +204,13 @@ fn text(args: &AskArgs, collected: &Collected, rows: &[Row]) -> String {
         format!("{n} would be asked. Nothing was sent.")
     };
     let mut out = wrap(&headline, 0);
-    let column = |head, shrink| Column { head, shrink, right: false };
-    let columns = [
-        Column { head: "QUIET", shrink: Shrink::Never, right: true },
-        column("WHO", Shrink::To(10)),
-        column("LOCAL", Shrink::LastTo(ADDRESS)),
-        column("PEER", Shrink::LastTo(ADDRESS)),
-        column("ANSWER", Shrink::Never),
-    ];
-    let cells = rows.iter().map(|row| {
-        let c = &snapshot.connections[row.index];
-        vec![
-            c.quiet().map_or_else(|| "?".into(), human),
-            words::who(snapshot, c),
-            c.local.to_string(),
-            c.peer.to_string(),
-            cell(row.answer.as_ref()),
-        ]
-    });
+    let cells =
+        rows.iter().map(|row| (&snapshot.connections[row.index], cell(row.answer.as_ref())));
     out.push('\n');
-    out.push_str(&lay_out(&columns, &cells.collect::<Vec<_>>()));
+    out.push_str(&said_of_each(snapshot, "ANSWER", cells));
     for row in rows {
         if let Some(Answer::Refused(refusal)) = &row.answer {
-            let c = &snapshot.connections[row.index];
-            let line = format!("Refused: {}: {refusal}.", words::named(snapshot, c));
-            out.push_str(&wrap(&line, 4));
+            out.push_str(&refused(snapshot, &snapshot.connections[row.index], refusal));
         }
     }
     next(args, rows, &mut out);

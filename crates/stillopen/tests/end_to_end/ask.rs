@@ -133,9 +133,7 @@ fn a_peer_that_is_gone_resets_it() {
     let mut connection = scene.connect(Family::V4);
     connection.ask();
     let Connection { mut client, server } = connection;
-    // Its end is lost on the way: the client hears nothing of it.
-    ip(&format!("-n {} link set eth0 down\n", scene.server.name));
-    sockopt::set_socket_linger(&server, Some(Duration::ZERO)).expect("close with a reset");
+    scene.server.lose_end(&server);
     drop(server);
     scene.server.come_up(&scene.client);
     wait_until("it has been quiet for a second", PATIENCE, || {

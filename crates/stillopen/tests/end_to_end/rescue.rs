@@ -9,7 +9,7 @@ use crate::{
     deadline::wait_until,
     holder::{AS_NOBODY, Holder},
     program::{Program, Said},
-    scene::{FAMILIES, Family, Scene, ip},
+    scene::{FAMILIES, Family, Scene},
     socket::{Connection, Options, Values, keep_alive, options, set_values},
     without_root::copy,
 };
@@ -155,9 +155,7 @@ fn what_the_first_probe_ends_is_not_called_safe() {
         let mut connection = scene.connect(Family::V4);
         connection.ask();
         let Connection { mut client, server } = connection;
-        // Its end is lost on the way: the client hears nothing of it.
-        ip(&format!("-n {} link set eth0 down\n", scene.server.name));
-        sockopt::set_socket_linger(&server, Some(Duration::ZERO)).expect("close with a reset");
+        scene.server.lose_end(&server);
         let connection = Connection { client: client.try_clone().expect("a copy"), server };
         wait_until_quiet(&scene, &connection);
         drop(connection);

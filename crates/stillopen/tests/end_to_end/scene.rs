@@ -11,9 +11,11 @@ use std::{
     process::{self, Command, Stdio},
     sync::{Mutex, PoisonError},
     thread,
+    time::Duration,
 };
 
 use rustix::{
+    net::sockopt,
     process::geteuid,
     thread::{LinkNameSpaceType, move_into_link_name_space},
 };
@@ -211,6 +213,12 @@ impl Netns {
              -n {name} neigh replace {} lladdr {} dev eth0\n",
             other.v4, other.mac, other.v6, other.mac
         ));
+    }
+
+    /// Its end of a connection will be closed without the peer's hearing of it, until [`come_up`](Self::come_up).
+    pub(crate) fn lose_end(&self, end: &TcpStream) {
+        ip(&format!("-n {} link set eth0 down\n", self.name));
+        sockopt::set_socket_linger(end, Some(Duration::ZERO)).expect("close with a reset");
     }
 
     /// From now on nothing reaches `peer` from here, and nothing tells `peer` so.

@@ -5,23 +5,19 @@ use std::{collections::BTreeMap, os::fd::OwnedFd, process::ExitCode};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use stillopen_collect::{Collected, Handle};
-use stillopen_model::{Connection, Diagnosis, Snapshot, Verdict, human};
+use stillopen_model::{Connection, Diagnosis, Snapshot, Verdict};
 use stillopen_remedy::{Closed, Refusal, Rescuer, batch_size, confirm, end, is_dead};
 
 use super::{
     super::host::{asked_for, left_out},
     json::{Document, Place, SCHEMA, json_text},
     repeated,
-    text::{ROWS_SHOWN, name_a_limit, not_seen, probe_meets},
+    text::{ROWS_SHOWN, name_a_limit, not_seen, probe_meets, refused, said_of_each},
 };
 use crate::{
     cli::rescue::RescueArgs,
     clock, output,
-    report::{
-        last_line,
-        table::{ADDRESS, Column, Shrink, lay_out, wrap},
-        words,
-    },
+    report::{last_line, table::wrap, words},
 };
 
 struct Dead {
@@ -203,26 +199,11 @@ fn none(args: &RescueArgs, collected: &Collected, diagnoses: &[Diagnosis]) -> St
 }
 
 fn table(snapshot: &Snapshot, diagnoses: &[Diagnosis], dead: &[Dead]) -> String {
-    let column = |head, shrink| Column { head, shrink, right: false };
-    let columns = [
-        Column { head: "QUIET", shrink: Shrink::Never, right: true },
-        column("WHO", Shrink::To(10)),
-        column("LOCAL", Shrink::LastTo(ADDRESS)),
-        column("PEER", Shrink::LastTo(ADDRESS)),
-        column("WHY", Shrink::Never),
-    ];
-    let cells = |one: &Dead| {
+    let rows = dead.iter().take(ROWS_SHOWN).map(|one| {
         let c = &snapshot.connections[one.index as usize];
-        vec![
-            c.quiet().map_or_else(|| "?".into(), human),
-            words::who(snapshot, c),
-            c.local.to_string(),
-            c.peer.to_string(),
-            why(snapshot, c, &diagnoses[one.index as usize]),
-        ]
-    };
-    let rows: Vec<Vec<String>> = dead.iter().take(ROWS_SHOWN).map(cells).collect();
-    let mut out = lay_out(&columns, &rows);
+        (c, why(snapshot, c, &diagnoses[one.index as usize]))
+    });
+    let mut out = said_of_each(snapshot, "WHY", rows);
     if dead.len() > ROWS_SHOWN {
         let more = words::count(dead.len() - ROWS_SHOWN);
         out.push_str(&wrap(&format!("  … {more} more (--json lists them)."), 4));
@@ -271,8 +252,7 @@ fn outcome(collected: &Collected, dead: &[Dead]) -> String {
     for one in dead {
         if let Some(Err(refusal)) = &one.done {
             let c = &snapshot.connections[one.index as usize];
-            let line = format!("Refused: {}: {refusal}.", words::named(snapshot, c));
-            out.push_str(&wrap(&line, 4));
+            out.push_str(&refused(snapshot, c, refusal));
         }
     }
     out

@@ -23,6 +23,7 @@ use self::first::First;
 use super::host::{self, Look};
 use crate::{cli::rescue::RescueArgs, clock, output, paste::Options, report::LeftOut};
 pub(super) use json::{Place, json_text};
+pub(super) use text::{refused, said_of_each};
 
 /// One connection, with what is, would be or was done about it.
 struct Row {

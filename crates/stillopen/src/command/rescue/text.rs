@@ -6,7 +6,7 @@ use stillopen_model::{
     Connection, IdleLimit, KeepaliveValues, Miss, Role, Snapshot, Verdict, human,
     recommended_keepalive,
 };
-use stillopen_remedy::{FirstProbe, Left};
+use stillopen_remedy::{FirstProbe, Left, Refusal};
 
 use super::{Act, Rescue, Row, first, repeated};
 use crate::{
@@ -47,6 +47,41 @@ pub(super) fn render(rescue: &Rescue<'_>) -> String {
 pub(super) fn not_seen(snapshot: &Snapshot) -> String {
     let gaps = snapshot.gaps.iter().filter(|gap| !gap.how.is_empty());
     gaps.map(|gap| wrap(&format!("Not seen: {} ({}).", gap.reason, gap.how), 4)).collect()
+}
+
+/// Connections with what is said of each, in a column of its own.
+pub(in crate::command) fn said_of_each<'a>(
+    snapshot: &Snapshot,
+    said: &'static str,
+    rows: impl Iterator<Item = (&'a Connection, String)>,
+) -> String {
+    let column = |head, shrink| Column { head, shrink, right: false };
+    let columns = [
+        Column { head: "QUIET", shrink: Shrink::Never, right: true },
+        column("WHO", Shrink::To(10)),
+        column("LOCAL", Shrink::LastTo(ADDRESS)),
+        column("PEER", Shrink::LastTo(ADDRESS)),
+        column(said, Shrink::Never),
+    ];
+    let cells = rows.map(|(c, said)| {
+        vec![
+            c.quiet().map_or_else(|| "?".into(), human),
+            words::who(snapshot, c),
+            c.local.to_string(),
+            c.peer.to_string(),
+            said,
+        ]
+    });
+    lay_out(&columns, &cells.collect::<Vec<_>>())
+}
+
+/// What could not be done to a connection, and what would permit it.
+pub(in crate::command) fn refused(
+    snapshot: &Snapshot,
+    c: &Connection,
+    refusal: &Refusal,
+) -> String {
+    wrap(&format!("Refused: {}: {refusal}.", words::named(snapshot, c)), 4)
 }
 
 fn headline(rescue: &Rescue<'_>, armed: &[&Row]) -> String {
@@ -193,14 +228,12 @@ fn user_timeouts(rescue: &Rescue<'_>, armed: &[&Row], out: &mut String) {
 
 fn refusals(rescue: &Rescue<'_>, armed: &[&Row], out: &mut String) {
     let snapshot = &rescue.collected.snapshot;
-    let refused = armed.iter().filter_map(|row| match &row.act {
+    let refusals = armed.iter().filter_map(|row| match &row.act {
         Act::Arm { done: Some(Err(refusal)), .. } => Some((row, refusal)),
         _ => None,
     });
-    for (row, refusal) in refused.take(ROWS_SHOWN) {
-        let c = &snapshot.connections[row.index as usize];
-        let line = format!("Refused: {}: {refusal}.", words::named(snapshot, c));
-        out.push_str(&wrap(&line, 4));
+    for (row, refusal) in refusals.take(ROWS_SHOWN) {
+        out.push_str(&refused(snapshot, &snapshot.connections[row.index as usize], refusal));
     }
 }
 
