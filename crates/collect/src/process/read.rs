@@ -38,6 +38,8 @@ const LINK: usize = 32;
 pub(crate) struct Owners {
     /// Those that hold one of the connections.
     pub processes: Vec<Process>,
+    /// Where each of them is, by its id: both ways of looking may meet it.
+    pub rows: HashMap<u32, u32>,
     /// How many processes did not let their files be seen.
     pub hidden: u32,
     /// How many sockets with an owner did not let their options be read.
@@ -267,19 +269,18 @@ impl<'a> Pass<'a> {
 
 impl Owners {
     fn row(&mut self, pid: u32, row: &mut Option<u32>) -> u32 {
-        *row.get_or_insert_with(|| {
-            if let Some(at) = self.processes.iter().position(|process| process.pid == pid) {
-                return u32::try_from(at).unwrap_or(u32::MAX);
-            }
+        let Self { processes, rows, .. } = self;
+        let new = || {
             let read = |name| fs::read(format!("{PROC}/{pid}/{name}")).unwrap_or_default();
-            self.processes.push(Process {
+            processes.push(Process {
                 pid,
                 command: command(&read("comm")),
                 uid: effective_uid(&read("status")),
                 pod: None,
             });
-            u32::try_from(self.processes.len() - 1).unwrap_or(u32::MAX)
-        })
+            u32::try_from(processes.len() - 1).unwrap_or(u32::MAX)
+        };
+        *row.get_or_insert_with(|| *rows.entry(pid).or_insert_with(new))
     }
 }
 
