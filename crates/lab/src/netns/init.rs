@@ -6,14 +6,15 @@
 
 use std::{
     ffi::{CStr, CString, c_char},
-    os::fd::{AsFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
+    mem::MaybeUninit,
+    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
     ptr,
 };
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fs::{Mode, OFlags, open},
-    io::{Errno, IoSlice, read},
+    fs::{Mode, OFlags, RawDir, open},
+    io::{Errno, FdFlags, IoSlice, fcntl_getfd, read},
     mount::{MountFlags, MountPropagationFlags, mount, mount_change},
     net::{
         AddressFamily, Protocol, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
@@ -192,6 +193,7 @@ fn exit() -> ! {
 fn run(plan: &mut Plan) -> ! {
     // SAFETY: it is a copy that only this process has and nothing here uses.
     unsafe { libc::close(plan.parents_control) };
+    let_go(plan);
     let asked_for = set_parent_process_death_signal(Some(Signal::KILL)).is_ok();
     // A parent that died before sends no signal.
     if !asked_for || has_ended(&plan.parent) || asked(plan) != Some(ask::MAKE) {
@@ -228,6 +230,29 @@ fn run(plan: &mut Plan) -> ! {
                 Some(ask::CLIENT_SOCKET) => hand_out(plan, CLIENT, &namespaces),
                 _ => exit(),
             }
+        }
+    }
+}
+
+/// Closes what no program that is started here would find open, and nothing here uses: what other threads of the
+/// process that this is a copy of have open must end when they close it. Without /proc it stays open.
+fn let_go(plan: &Plan) {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(folder) = open(c"/proc/self/fd", flags, Mode::empty()) else { return };
+    let kept = [&plan.control, &plan.parent, &plan.output, &plan.nothing, &folder];
+    let mut room = [MaybeUninit::uninit(); 4096];
+    let mut entries = RawDir::new(&folder, &mut room);
+    while let Some(Ok(entry)) = entries.next() {
+        let name = entry.file_name().to_str().ok();
+        let Some(number) = name.and_then(|name| name.parse::<RawFd>().ok()) else { continue };
+        if kept.iter().any(|fd| fd.as_raw_fd() == number) {
+            continue;
+        }
+        // SAFETY: it was open just now, and this process has no other thread.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+        if fcntl_getfd(descriptor).is_ok_and(|flags| flags.contains(FdFlags::CLOEXEC)) {
+            // SAFETY: it is a copy that only this process has and nothing here uses.
+            unsafe { libc::close(number) };
         }
     }
 }
@@ -415,7 +440,7 @@ fn become_program(plan: &mut Plan, which: i32, namespaces: &Namespaces) -> ! {
 
 #[cfg(test)]
 mod tests {
-    use std::{os::fd::AsRawFd as _, process::Command};
+    use std::process::Command;
 
     use rustix::{
         net::socketpair,
@@ -459,6 +484,20 @@ mod tests {
         let pid = clone(&mut plan).unwrap();
         drop((plan, control));
         assert!(ends(pid), "it holds the other end of its own socket");
+    }
+
+    #[test]
+    fn process_1_holds_open_nothing_of_other_threads() {
+        let (mut plan, control) = idle(getpid());
+        let (theirs, other_end) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+                .unwrap();
+        let pid = clone(&mut plan).unwrap();
+        drop(theirs);
+        let deadline = Timespec { tv_sec: 60, tv_nsec: 0 };
+        let closed = poll(&mut [PollFd::new(&other_end, PollFlags::IN)], Some(&deadline)) == Ok(1);
+        drop((plan, control));
+        assert!(ends(pid) && closed);
     }
 
     #[test]
