@@ -33,33 +33,33 @@ pub(super) struct Own {
     proc: OwnedFd,
     namespace: Link,
     user: User,
-    /// Of this process, where the kernel tells by it.
-    pidfd: Option<OwnedFd>,
-    cgroup: Cgroup,
+    cgroups: Cgroups,
     recent: Vec<Option<Files>>,
 }
 
-/// How cgroups are compared. Somebody may move the supervisor along with the program: its own is looked up, too.
-enum Cgroup {
-    /// A kernel without cgroups.
-    None,
-    /// The number that the kernel tells, of version 2. A hierarchy of version 1 that somebody mounts later is not
-    /// looked at.
-    Number,
-    /// `/proc/self/cgroup`, where there are hierarchies of version 1: a socket is charged there, too.
-    Text(OwnText),
+/// How cgroups are compared.
+struct Cgroups {
+    /// By the pidfd of this process the kernel tells the number of its cgroup of version 2. `None`: it does not.
+    number: Option<OwnCgroup<Option<u64>>>,
+    /// `/proc/self/cgroup`; `None`: there is nothing in it that `number` has not.
+    text: Option<OwnCgroup<Vec<u8>>>,
 }
 
-/// The supervisor's own list of cgroups. It takes the kernel three times as long as all else that is looked at; so it
-/// is read only where a caller's differs from what it was, and else each [`OWN_EACH`] looks, for whoever moves the
-/// supervisor alone.
-struct OwnText {
+/// The supervisor's own. It is read only where a caller's differs from what it was, for whoever moves the supervisor
+/// along with the program, and else each [`OWN_EACH`] looks, for whoever moves the supervisor alone.
+struct OwnCgroup<T> {
     file: OwnedFd,
-    known: Vec<u8>,
+    known: T,
     looks: u32,
 }
 
 const OWN_EACH: u32 = 64;
+
+/// Where the text only adds hierarchies of version 1 to the number, each so many sockets of a thread are looked at with
+/// it, the first among them: it takes the kernel three times as long as all else. Nothing on the network depends on
+/// it: a socket that is handed over gets the class and the priority of version 1 of who gets it (`__receive_sock` in
+/// `net/core/sock.c`), and `memory` alone accounts for it otherwise.
+const TEXT_EACH: u32 = 8;
 
 /// Of a thread. They are that thread's for ever: once it has ended they can't be read, also where another one has
 /// got its number.
@@ -69,6 +69,8 @@ struct Files {
     namespace: OwnedFd,
     user: UserFile,
     cgroup: Option<OwnedFd>,
+    /// So many more looks need no text.
+    same: u32,
 }
 
 enum UserFile {
@@ -101,27 +103,32 @@ impl Own {
         let user = user_in(&open(&proc, own, "status")?)?;
         let pidfd =
             pidfd(own).ok().filter(|pidfd| information(pidfd).is_ok_and(|i| i.user == user));
-        let cgroup = match open(&proc, own, "cgroup") {
-            Ok(text) if pidfd.is_some() && only_version_2(&text)? => Cgroup::Number,
-            Ok(file) => Cgroup::Text(OwnText { file, known: Vec::new(), looks: 0 }),
-            Err(Errno::NOENT) => Cgroup::None,
+        let text = match open(&proc, own, "cgroup") {
+            Ok(text) if pidfd.is_some() && only_version_2(&text)? => None,
+            Ok(text) => Some(OwnCgroup::new(text)),
+            // A kernel without cgroups.
+            Err(Errno::NOENT) => None,
             Err(errno) => return Err(errno),
         };
+        let cgroups = Cgroups { number: pidfd.map(OwnCgroup::new), text };
         let few = getrlimit(Resource::Nofile).current.is_some_and(|files| files < ENOUGH_FILES);
         let recent = std::iter::repeat_with(|| None).take(if few { 1 } else { RECENT }).collect();
-        Ok(Self { proc, namespace, user, pidfd, cgroup, recent })
+        Ok(Self { proc, namespace, user, cgroups, recent })
+    }
+
+    /// Whether this is Linux 6.13 or later.
+    pub(super) fn is_told_by_pidfd(&self) -> bool {
+        self.cgroups.number.is_some()
     }
 
     /// Why `thread` must be left alone, if so. It holds as long as the thread waits for its answer.
     pub(super) fn differs_from(&mut self, thread: u32) -> Option<Why> {
         let slot = thread as usize % self.recent.len();
         let known = self.recent[slot].take().filter(|files| files.thread == thread);
-        let seen = match known.map(|files| (self.difference(&files), files)) {
-            Some((Ok(difference), files)) => Ok((difference, files)),
+        let seen = match known.map(|files| self.look(files)) {
+            Some(Ok(seen)) => Ok(seen),
             // It has ended, and its number is another one's.
-            Some((Err(_), _)) | None => self
-                .files_of(thread)
-                .and_then(|files| self.difference(&files).map(|difference| (difference, files))),
+            Some(Err(_)) | None => self.files_of(thread).and_then(|files| self.look(files)),
         };
         match seen {
             Ok((difference, files)) => {
@@ -134,18 +141,22 @@ impl Own {
 
     fn files_of(&self, thread: u32) -> io::Result<Files> {
         let namespace = open_link(&self.proc, thread, "ns/net")?;
-        let user = match self.pidfd {
-            Some(_) => UserFile::Pidfd(pidfd(thread)?),
-            None => UserFile::Status(open(&self.proc, thread, "status")?),
+        let user = if self.is_told_by_pidfd() {
+            UserFile::Pidfd(pidfd(thread)?)
+        } else {
+            UserFile::Status(open(&self.proc, thread, "status")?)
         };
-        let cgroup = match self.cgroup {
-            Cgroup::Text(_) => Some(open(&self.proc, thread, "cgroup")?),
-            Cgroup::Number | Cgroup::None => None,
-        };
-        Ok(Files { thread, namespace, user, cgroup })
+        let has_text = self.cgroups.text.is_some();
+        let cgroup = has_text.then(|| open(&self.proc, thread, "cgroup")).transpose()?;
+        Ok(Files { thread, namespace, user, cgroup, same: 0 })
     }
 
-    fn difference(&mut self, files: &Files) -> io::Result<Option<Why>> {
+    fn look(&mut self, mut files: Files) -> io::Result<(Option<Why>, Files)> {
+        let difference = self.difference(&mut files)?;
+        Ok((difference, files))
+    }
+
+    fn difference(&mut self, files: &mut Files) -> io::Result<Option<Why>> {
         if namespace_of(&files.namespace)? != self.namespace {
             return Ok(Some(Why::Namespace));
         }
@@ -159,12 +170,37 @@ impl Own {
         if user != self.user {
             return Ok(Some(Why::User));
         }
-        let same = match (&mut self.cgroup, &files.cgroup, &self.pidfd) {
-            (Cgroup::Text(own), Some(theirs), _) => own.is_same(theirs)?,
-            (Cgroup::Number, _, Some(own)) => number == information(own)?.cgroup,
-            _ => true,
-        };
+        let same = self.cgroups.are_same(number, files)?;
         Ok((!same).then_some(Why::Cgroup))
+    }
+}
+
+impl Cgroups {
+    fn are_same(&mut self, number: Option<u64>, files: &mut Files) -> io::Result<bool> {
+        if let Some(own) = &mut self.number
+            && !own.is_same(&number, |pidfd, known| {
+                *known = information(pidfd)?.cgroup;
+                Ok(())
+            })?
+        {
+            return Ok(false);
+        }
+        let (Some(own), Some(theirs)) = (&mut self.text, &files.cgroup) else { return Ok(true) };
+        if self.number.is_some() && files.same > 0 {
+            files.same -= 1;
+            return Ok(true);
+        }
+        let mut room = [MaybeUninit::uninit(); TEXT];
+        let (theirs, _) = pread(theirs, &mut room, 0)?;
+        let same = own.is_same(theirs, |file, known| {
+            let mut room = [MaybeUninit::uninit(); TEXT];
+            let (text, _) = pread(file, &mut room, 0)?;
+            known.clear();
+            known.extend_from_slice(text);
+            Ok(())
+        })?;
+        files.same = if same { TEXT_EACH - 1 } else { 0 };
+        Ok(same)
     }
 }
 
@@ -176,18 +212,25 @@ fn only_version_2(cgroup: &OwnedFd) -> io::Result<bool> {
     Ok(text.starts_with(b"0::") && first_end == Some(text.len() - 1))
 }
 
-impl OwnText {
-    fn is_same(&mut self, theirs: &OwnedFd) -> io::Result<bool> {
-        let mut room = [[MaybeUninit::uninit(); TEXT]; 2];
-        let [ours, others] = &mut room;
-        let (theirs, _) = pread(theirs, others, 0)?;
+impl<T: Default> OwnCgroup<T> {
+    fn new(file: OwnedFd) -> Self {
+        Self { file, known: T::default(), looks: 0 }
+    }
+
+    /// Whether it is `theirs`; `read` reads it anew.
+    fn is_same<U: ?Sized>(
+        &mut self,
+        theirs: &U,
+        read: impl FnOnce(&OwnedFd, &mut T) -> io::Result<()>,
+    ) -> io::Result<bool>
+    where
+        T: PartialEq<U>,
+    {
         self.looks = self.looks.wrapping_add(1);
-        if *theirs != *self.known || self.looks.is_multiple_of(OWN_EACH) {
-            let (own, _) = pread(&self.file, ours, 0)?;
-            self.known.clear();
-            self.known.extend_from_slice(own);
+        if self.known != *theirs || self.looks.is_multiple_of(OWN_EACH) {
+            read(&self.file, &mut self.known)?;
         }
-        Ok(*theirs == *self.known)
+        Ok(self.known == *theirs)
     }
 }
 
@@ -247,6 +290,11 @@ impl Path {
 
 #[cfg(test)]
 mod tests {
+    use rustix::{
+        fs::{MemfdFlags, memfd_create},
+        io::pwrite,
+    };
+
     use super::*;
 
     #[test]
@@ -264,11 +312,15 @@ mod tests {
     fn a_thread_of_this_process_differs_in_nothing() {
         let mut own = Own::read().unwrap();
         // Also as an older kernel has it.
-        for pidfd in [own.pidfd.take(), None] {
-            own.pidfd = pidfd;
-            own.recent[0] = None;
-            // The second time with the files that are open.
-            for _ in 0..2 {
+        for number in [own.cgroups.number.take(), None] {
+            own.cgroups.number = number;
+            if !own.is_told_by_pidfd() {
+                let text = open(&own.proc, std::process::id(), "cgroup").unwrap();
+                own.cgroups.text = Some(OwnCgroup::new(text));
+            }
+            own.recent.fill_with(|| None);
+            // Mostly with the files that are open.
+            for _ in 0..2 * TEXT_EACH {
                 assert_eq!(own.differs_from(std::process::id()), None);
             }
         }
@@ -276,6 +328,30 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();
         assert_eq!(own.differs_from(child.id()), Some(Why::NotReadable));
+    }
+
+    fn text(of: &str) -> OwnedFd {
+        let file = memfd_create("cgroup", MemfdFlags::CLOEXEC).unwrap();
+        pwrite(&file, of.as_bytes(), 0).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_move_in_version_1_alone_is_noticed_some_sockets_later() {
+        let mut own = Own::read().unwrap();
+        own.cgroups.text = Some(OwnCgroup::new(text("4:memory:/a\n0::/a\n")));
+        let mut files = own.files_of(std::process::id()).unwrap();
+        files.cgroup = Some(text("4:memory:/a\n0::/a\n"));
+        assert_eq!(own.difference(&mut files), Ok(None));
+        pwrite(files.cgroup.as_ref().unwrap(), b"4:memory:/b\n0::/a\n", 0).unwrap();
+        // An older kernel has nothing but the text.
+        let late = if own.is_told_by_pidfd() { TEXT_EACH - 1 } else { 0 };
+        for _ in 0..late {
+            assert_eq!(own.difference(&mut files), Ok(None));
+        }
+        for _ in 0..2 {
+            assert_eq!(own.difference(&mut files), Ok(Some(Why::Cgroup)));
+        }
     }
 
     #[test]

@@ -40,11 +40,17 @@ pub(super) fn live(
     let mut counts = inherited.counts();
     let listener = Listener(listener.as_fd());
     listener.wake_at_once();
-    while somebody_waits(listener.0)? {
+    // From Linux 6.11 to receive ends, too, when nobody is left (`recv_wait_event` in `kernel/seccomp.c`).
+    let to_receive_ends = own.is_told_by_pidfd();
+    let mut ask_first = true;
+    while !ask_first || somebody_waits(listener.0)? {
         match listener.receive() {
-            Ok(call) => answer(&listener, call, own, values, &mut counts),
-            // Taken back by a signal or a death.
-            Err(Errno::NOENT | Errno::INTR) => {}
+            Ok(call) => {
+                answer(&listener, call, own, values, &mut counts);
+                ask_first = !to_receive_ends;
+            }
+            // Taken back by a signal or a death, or nobody is left.
+            Err(Errno::NOENT | Errno::INTR) => ask_first = true,
             Err(errno) => return Err(errno),
         }
     }
