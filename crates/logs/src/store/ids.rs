@@ -141,31 +141,38 @@ pub(super) fn length(bytes: &[u8]) -> usize {
 /// The id's text and the attempt's number of the encoding at the start of `bytes`.
 pub(crate) fn decoded(bytes: &[u8]) -> (String, u32) {
     let bytes = &bytes[..length(bytes)];
-    let (text, rest) = match bytes[0] & 3 {
-        PLAIN => {
-            let (text, rest) = bytes[HEAD..].split_at(length_of_text(bytes));
-            (String::from_utf8_lossy(text).into_owned(), rest)
+    if let Some((text, attempt)) = plain(bytes) {
+        return (String::from_utf8_lossy(text).into_owned(), attempt);
+    }
+    let (packed, rest) = bytes[1..].split_at(16);
+    let mut text = String::with_capacity(36);
+    for (at, byte) in packed.iter().enumerate() {
+        if bytes[0] & 3 == UUID && [4, 6, 8, 10].contains(&at) {
+            text.push('-');
         }
-        how => {
-            let (packed, rest) = bytes[1..].split_at(16);
-            let mut text = String::with_capacity(36);
-            for (at, byte) in packed.iter().enumerate() {
-                if how == UUID && [4, 6, 8, 10].contains(&at) {
-                    text.push('-');
-                }
-                for nibble in [byte >> 4, byte & 15] {
-                    text.push(char::from_digit(nibble.into(), 16).unwrap_or('?'));
-                }
-            }
-            (text, rest)
+        for nibble in [byte >> 4, byte & 15] {
+            text.push(char::from_digit(nibble.into(), 16).unwrap_or('?'));
         }
-    };
-    let attempt = match *rest {
+    }
+    (text, attempt(rest))
+}
+
+/// The id and the attempt of one encoding, where the id is kept as it is.
+pub(super) fn plain(bytes: &[u8]) -> Option<(&[u8], u32)> {
+    if bytes[0] & 3 != PLAIN {
+        return None;
+    }
+    let (text, rest) = bytes[HEAD..].split_at(length_of_text(bytes));
+    Some((text, attempt(rest)))
+}
+
+/// The attempt's number, which an encoding ends with.
+fn attempt(rest: &[u8]) -> u32 {
+    match *rest {
         [LARGE, a, b, c, d] => u32::from_le_bytes([a, b, c, d]),
         [small, ..] => small.into(),
         [] => 0,
-    };
-    (text, attempt)
+    }
 }
 
 fn length_of_text(bytes: &[u8]) -> usize {

@@ -1,25 +1,26 @@
 //! All attempts of both logs, joined as they are read: `ids.rs` has their ids, `record.rs` what is kept of
-//! each, `index.rs` finds one by the other. The index is too large for the processor's caches, so what is under way is
-//! found by `counter.rs` or `recent.rs`, and what seems new is looked up later, by `settle.rs`.
+//! each. Ids that count up have a table of their records, in `series.rs`. All others are found by `index.rs`, which is
+//! too large for the processor's caches: so what is under way is found by `recent.rs`, and what seems new is looked up
+//! later, by `settle.rs`.
 //!
 //! The order of lines and files plays no part: what does not fit into a record's slots is kept beside it, and
 //! `attempts.rs` sorts it out.
 
-mod counter;
 pub(crate) mod ids;
 pub(crate) mod index;
 mod recent;
 pub(crate) mod record;
+mod series;
 mod settle;
 
 use std::ops::Range;
 
 use self::{
-    counter::{Counter, count},
     ids::Id,
     index::{Index, Number},
     recent::Recent,
     record::{NO_ID, Offset, Record, Slot},
+    series::{AllSeries, Place},
     settle::{Free, Fresh},
 };
 use crate::{
@@ -42,14 +43,19 @@ const BATCH: usize = 64;
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     hash: u32,
-    /// What its id ends with.
-    count: u32,
-    /// The record that this tells. `Number::MAX`: not known well enough.
-    counted: Number,
     /// Its key in `keys`.
     from: u32,
     to: u32,
     at: Offset,
+    kind: Kind,
+    file: u16,
+}
+
+/// An event whose id is of a series.
+#[derive(Debug, Clone, Copy)]
+struct Placed {
+    at: Offset,
+    place: Place,
     kind: Kind,
     file: u16,
 }
@@ -59,7 +65,7 @@ struct Pending {
 pub(crate) struct Store {
     /// The first time of all; the others are kept as the difference to it.
     base: Option<Millis>,
-    /// Of all records but the last ones, which are in `fresh`.
+    /// Of all records but those of a series, and the last ones, which are in `fresh`.
     index: Index,
     records: Vec<Record>,
     /// Those that were not looked up in the index yet.
@@ -82,7 +88,8 @@ pub(crate) struct Store {
     /// The record of the request that the server received last.
     last_received: Number,
     recent: Recent,
-    counter: Counter,
+    series: AllSeries,
+    placed: Vec<Placed>,
 }
 
 impl Store {
@@ -115,11 +122,13 @@ impl Store {
         kind: Kind,
         file: u16,
     ) -> Result<(), LogsError> {
+        if let Some(place) = self.series.place(event.id, event.attempt) {
+            self.placed.push(Placed { at, place, kind, file });
+            return if self.placed.len() == BATCH { self.flush_placed() } else { Ok(()) };
+        }
         let id = Id::new(event.id, event.attempt);
-        let count = count(event.id);
-        let counted = self.counter.guess(count);
-        let mut put = Pending { hash: id.hash(), count, counted, from: 0, to: 0, at, kind, file };
-        if counted == Number::MAX && self.put_in_order(&put, &id) {
+        let mut put = Pending { hash: id.hash(), from: 0, to: 0, at, kind, file };
+        if self.put_in_order(&put, &id) {
             return Ok(());
         }
         // A batch of ids is far below 4 GiB.
@@ -159,7 +168,8 @@ impl Store {
     #[inline]
     fn has_id(&self, number: Number, id: &Id<'_>) -> bool {
         let Some(record) = self.records.get(number as usize) else { return false };
-        id.begins(self.ids.get(record.id as usize..).unwrap_or_default())
+        record.series().is_none()
+            && id.begins(self.ids.get(record.id as usize..).unwrap_or_default())
     }
 
     #[inline]
@@ -169,6 +179,23 @@ impl Store {
         begin_with(self.ids.get(record.id as usize..).unwrap_or_default(), key)
     }
 
+    /// Tells the records of a series.
+    fn flush_placed(&mut self) -> Result<(), LogsError> {
+        let placed = std::mem::take(&mut self.placed);
+        for Placed { at, place, kind, file } in &placed {
+            let mut number = self.series.record(*place);
+            if number == Number::MAX {
+                number = self.next_number()?;
+                let (series, id) = self.series.put(*place, number);
+                self.records.push(Record::of_series(series, id, *file));
+            }
+            self.tell(number, *at, *kind, *file);
+        }
+        self.placed = placed;
+        self.placed.clear();
+        Ok(())
+    }
+
     /// Looks up what is pending. Each step for all of them before the next: none waits for another's memory.
     pub(crate) fn flush(&mut self) -> Result<(), LogsError> {
         self.recent.grow(self.records.len());
@@ -176,15 +203,15 @@ impl Store {
         let likely = self.likely(&pending);
         for (&likely, pending) in likely.iter().zip(&pending) {
             let number = if self.has_key(likely, pending) { likely } else { self.record(pending)? };
-            if pending.kind.ends() && pending.counted == Number::MAX {
+            if pending.kind.ends() {
                 self.recent.forget(pending.hash, number);
             }
-            self.counter.learn(pending.count, number);
             self.put(number, *pending);
         }
         self.pending = pending;
         self.pending.clear();
         self.keys.clear();
+        self.series.begin_if_due(&self.ids);
         self.settle_if_many();
         Ok(())
     }
@@ -194,19 +221,12 @@ impl Store {
     #[inline]
     fn likely(&self, pending: &[Pending]) -> [Number; BATCH] {
         let mut likely = [Number::MAX; BATCH];
+        self.recent.touch(pending.iter().map(|pending| pending.hash));
         for (likely, pending) in likely.iter_mut().zip(pending) {
-            *likely = pending.counted;
+            *likely = self.recent.likely(pending.hash);
         }
-        if likely[..pending.len()].contains(&Number::MAX) {
-            self.recent.touch(pending.iter().map(|pending| pending.hash));
-            for (likely, pending) in likely.iter_mut().zip(pending) {
-                if *likely == Number::MAX {
-                    *likely = self.recent.likely(pending.hash);
-                }
-            }
-            if self.repeats {
-                self.likely_settled(pending, &mut likely);
-            }
+        if self.repeats {
+            self.likely_settled(pending, &mut likely);
         }
         self.touch(&likely);
         likely
@@ -240,9 +260,7 @@ impl Store {
 
     /// The number of the record that it belongs to: one that is under way, else one that is new as far as is known.
     fn record(&mut self, pending: &Pending) -> Result<Number, LogsError> {
-        // What would be next and is not there hardly came before.
-        let next = pending.counted as usize == self.records.len();
-        let known = if next { Number::MAX } else { self.recent.likely(pending.hash) };
+        let known = self.recent.likely(pending.hash);
         if self.has_key(known, pending) {
             return Ok(known);
         }
@@ -258,22 +276,29 @@ impl Store {
             None => self.appended(pending)?,
         };
         self.fresh.push(Fresh { hash: pending.hash, number });
-        if !next {
-            self.recent.remember(pending.hash, number);
-        }
+        self.recent.remember(pending.hash, number);
         Ok(number)
     }
 
     /// A new record at the end.
     fn appended(&mut self, pending: &Pending) -> Result<Number, LogsError> {
-        let number = Number::try_from(self.records.len()).map_err(|_| LogsError::TooMany)?;
+        let number = self.next_number()?;
         let id = u32::try_from(self.ids.len()).unwrap_or(NO_ID);
         if id == NO_ID {
             return Err(LogsError::TooMany);
         }
-        self.ids.extend_from_slice(&self.keys[pending.from as usize..pending.to as usize]);
+        let key = &self.keys[pending.from as usize..pending.to as usize];
+        self.ids.extend_from_slice(key);
         self.records.push(Record::new(id, pending.file));
+        if let Some((id, attempt)) = ids::plain(key) {
+            self.series.note_new(id, attempt);
+        }
         Ok(number)
+    }
+
+    fn next_number(&self) -> Result<Number, LogsError> {
+        let number = Number::try_from(self.records.len());
+        number.ok().filter(|&number| number != Number::MAX).ok_or(LogsError::TooMany)
     }
 
     #[inline]
@@ -310,6 +335,7 @@ impl Store {
 
     /// A file was read: what comes next may repeat all of it.
     pub(crate) fn end_of_file(&mut self) -> Result<(), LogsError> {
+        self.flush_placed()?;
         self.flush()?;
         self.settle();
         Ok(())
@@ -349,11 +375,18 @@ impl Store {
 
     /// The id and the attempt of a record.
     pub(crate) fn id(&self, number: Number) -> (String, u32) {
-        ids::decoded(&self.ids[self.get(number).id as usize..])
+        let record = self.get(number);
+        match record.series() {
+            Some(series) => self.series.id(series, record.id),
+            None => ids::decoded(&self.ids[record.id as usize..]),
+        }
     }
 
     /// The record of an id and attempt.
     pub(crate) fn find(&self, id: &str, attempt: u32) -> Option<Number> {
+        if let Some(found) = self.series.find(id.as_bytes(), attempt) {
+            return (found != Number::MAX).then_some(found);
+        }
         let id = Id::new(id.as_bytes(), attempt);
         self.index.find(id.hash(), |number| self.has_id(number, &id)).ok()
     }

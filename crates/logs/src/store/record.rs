@@ -53,7 +53,7 @@ pub(crate) struct Record {
     flags: u8,
     /// The file that the client's send is from.
     pub(crate) file: u16,
-    /// Where its id is.
+    /// Where its id is; of a series, the number in it.
     pub(crate) id: u32,
 }
 
@@ -63,6 +63,8 @@ const CLIENT_END: u8 = 0b11;
 const SERVER_FAILED: u8 = 0b100;
 /// There is more than these slots hold.
 const MORE: u8 = 0b1000;
+/// The uppermost four bits: the series that it is of, from 1. 0: none.
+const SERIES: u32 = 4;
 
 /// Where no id is.
 pub(super) const NO_ID: u32 = u32::MAX;
@@ -70,6 +72,16 @@ pub(super) const NO_ID: u32 = u32::MAX;
 impl Record {
     pub(crate) fn new(id: u32, file: u16) -> Self {
         Self { file, id, ..Self::default() }
+    }
+
+    /// `number` is what its id ends with in one of the first 15 series.
+    pub(crate) fn of_series(series: u8, number: u32, file: u16) -> Self {
+        Self { file, id: number, flags: (series + 1) << SERIES, ..Self::default() }
+    }
+
+    #[inline]
+    pub(crate) fn series(&self) -> Option<u8> {
+        (self.flags >> SERIES).checked_sub(1)
     }
 
     /// Leaves a record of no attempt, which no id is found at.
