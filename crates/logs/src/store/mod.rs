@@ -126,6 +126,17 @@ impl Store {
             self.placed.push(Placed { at, place, kind, file });
             return if self.placed.len() == BATCH { self.flush_placed() } else { Ok(()) };
         }
+        self.queue_for_look_up(event, at, kind, file)
+    }
+
+    #[inline(never)]
+    fn queue_for_look_up(
+        &mut self,
+        event: &Event<'_>,
+        at: Offset,
+        kind: Kind,
+        file: u16,
+    ) -> Result<(), LogsError> {
         let id = Id::new(event.id, event.attempt);
         let mut put = Pending { hash: id.hash(), from: 0, to: 0, at, kind, file };
         if self.put_in_order(&put, &id) {

@@ -12,6 +12,7 @@ const MOST: usize = 15;
 /// A table has at most so many places for each record, and some more: numbers may come in disorder, or be missing.
 const SPARSE: usize = 4;
 const ROOM: usize = 4096;
+const GROWTH: usize = 256;
 /// With more than so many bytes of ids in the index no series begins: they are searched for its own.
 const MOST_SEARCHED: usize = 1 << 16;
 /// A series begins with two new ids whose numbers differ by no more.
@@ -43,6 +44,7 @@ impl Common {
 #[derive(Debug)]
 struct Series {
     common: Common,
+    quick: Quick,
     /// The number that the table begins with.
     first: u32,
     /// Numbers from here on are in the index.
@@ -50,6 +52,32 @@ struct Series {
     /// `Number::MAX`: there is none yet.
     records: Vec<Number>,
     used: usize,
+}
+
+/// [`Common`] for ids of eight bytes and more, so that few instructions tell one.
+#[derive(Debug)]
+struct Quick {
+    length: usize,
+    /// The first eight bytes, as far as they are shared.
+    head: u64,
+    head_mask: u64,
+    /// Which of the last eight bytes are digits.
+    digits_mask: u64,
+}
+
+impl Quick {
+    fn new(common: &Common) -> Self {
+        let mut head = [0; 8];
+        let shared = common.start.len().min(8);
+        head[..shared].copy_from_slice(&common.start[..shared]);
+        let bits = |bytes: usize| u32::try_from(bytes * 8).unwrap_or(u64::BITS);
+        Self {
+            length: common.start.len() + common.digits,
+            head: u64::from_le_bytes(head),
+            head_mask: !u64::MAX.checked_shl(bits(shared)).unwrap_or(0),
+            digits_mask: u64::MAX << bits(8 - common.digits),
+        }
+    }
 }
 
 /// Where the record of an id is, or will be.
@@ -84,21 +112,15 @@ impl AllSeries {
     #[inline]
     pub(super) fn place(&mut self, id: &[u8], attempt: u32) -> Option<Place> {
         let series = self.all.get(self.last)?;
-        let (digits, number) = ending(id);
-        let at = number.wrapping_sub(series.first);
-        if (at as usize) < series.records.len() && series.common.is_of(id, digits, attempt) {
-            return Some(Place { series: index(self.last), at });
+        match series.at(id, attempt) {
+            Some(at) => Some(Place { series: index(self.last), at }),
+            None => self.place_in_any(id, attempt),
         }
-        self.place_in_any(id, attempt, digits, number)
     }
 
-    fn place_in_any(
-        &mut self,
-        id: &[u8],
-        attempt: u32,
-        digits: usize,
-        number: u32,
-    ) -> Option<Place> {
+    #[inline(never)]
+    fn place_in_any(&mut self, id: &[u8], attempt: u32) -> Option<Place> {
+        let (digits, number) = ending(id);
         let is_of = |series: &Series| series.common.is_of(id, digits, attempt);
         let mut same = self.all.iter_mut().enumerate().filter(|(_, series)| is_of(series));
         let place = same.find_map(|(which, series)| Some((which, series.reached(number)?)));
@@ -206,11 +228,31 @@ impl AllSeries {
         let same = self.all.iter().filter(|series| series.common == common);
         let later = same.map(|series| series.first).chain(in_index).filter(|&at| at >= first);
         let end = later.min().unwrap_or(u32::MAX);
-        self.all.push(Series { common, first, end, records: Vec::new(), used: 0 });
+        let quick = Quick::new(&common);
+        self.all.push(Series { common, quick, first, end, records: Vec::new(), used: 0 });
     }
 }
 
 impl Series {
+    /// Where an id is in the table. `None`: it must be looked at more closely.
+    #[inline]
+    fn at(&self, id: &[u8], attempt: u32) -> Option<u32> {
+        let Quick { length, head, head_mask, digits_mask } = self.quick;
+        let (first, last) = (id.first_chunk::<8>()?, id.last_chunk::<8>()?);
+        let digits = (u64::from_le_bytes(*last) ^ ZEROES) & digits_mask;
+        let other = (u64::from_le_bytes(*first) ^ head) & head_mask | above_nine(digits);
+        let start = &self.common.start;
+        if other != 0
+            || id.len() != length
+            || attempt != self.common.attempt
+            || (start.len() > 8 && !begin_with(id, start))
+        {
+            return None;
+        }
+        let at = number_of(digits).wrapping_sub(self.first);
+        ((at as usize) < self.records.len()).then_some(at)
+    }
+
     /// Where a number is in the table, which grows to it where it may.
     fn reached(&mut self, number: u32) -> Option<u32> {
         let at = number.checked_sub(self.first)?;
@@ -219,7 +261,9 @@ impl Series {
             if number >= self.end || length > self.used * SPARSE + ROOM {
                 return None;
             }
-            self.records.resize(length, Number::MAX);
+            // A little more, so that it is not asked for each.
+            let most = (self.end - self.first) as usize;
+            self.records.resize((length + GROWTH).min(most), Number::MAX);
         }
         Some(at)
     }
@@ -237,10 +281,11 @@ fn index(series: usize) -> u8 {
     u8::try_from(series).unwrap_or(u8::MAX)
 }
 
+const ZEROES: u64 = u64::from_le_bytes([b'0'; 8]);
+
 /// How many digits an id ends with, eight at most, and their number.
 #[inline]
 fn ending(id: &[u8]) -> (usize, u32) {
-    const ZEROES: u64 = u64::from_le_bytes([b'0'; 8]);
     let last = id.last_chunk::<8>().copied().unwrap_or_else(|| {
         let mut last = [0; 8];
         last[8 - id.len()..].copy_from_slice(id);
@@ -250,11 +295,17 @@ fn ending(id: &[u8]) -> (usize, u32) {
     let digits = u64::from_le_bytes(last) ^ ZEROES;
     let before = u64::BITS - above_nine(digits).leading_zeros();
     let digits = digits & u64::MAX.checked_shl(before).unwrap_or(0);
+    (8 - (before / 8) as usize, number_of(digits))
+}
+
+/// The number of eight digits, the last in the uppermost byte.
+#[inline]
+fn number_of(digits: u64) -> u32 {
     // Pairs, fours, all: each step joins two neighbours.
     let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
     let all = (fours * 10_000 + (fours >> 32)) & 0xffff_ffff;
-    (8 - (before / 8) as usize, u32::try_from(all).unwrap_or(0))
+    u32::try_from(all).unwrap_or(0)
 }
 
 /// The high bit of each byte that is above nine.
