@@ -190,21 +190,46 @@ impl Store {
         begin_with(self.ids.get(record.id as usize..).unwrap_or_default(), key)
     }
 
-    /// Tells the records of a series.
+    /// Tells the records of series. All of them are read before: none waits for another's memory.
     fn flush_placed(&mut self) -> Result<(), LogsError> {
         let placed = std::mem::take(&mut self.placed);
-        for Placed { at, place, kind, file } in &placed {
-            let mut number = self.series.record(*place);
+        let mut numbers = [Number::MAX; BATCH];
+        for (number, placed) in numbers.iter_mut().zip(&placed) {
+            *number = self.series.record(placed.place);
+        }
+        self.touch_records(&numbers);
+        for (number, Placed { at, place, kind, file }) in numbers.into_iter().zip(&placed) {
+            let mut number = number;
             if number == Number::MAX {
-                number = self.next_number()?;
-                let (series, id) = self.series.put(*place, number);
-                self.records.push(Record::of_series(series, id, *file));
+                number = self.placed_record(*place, *file)?;
             }
             self.tell(number, *at, *kind, *file);
         }
         self.placed = placed;
         self.placed.clear();
         Ok(())
+    }
+
+    /// Reads the records, so that they are at hand.
+    #[inline]
+    fn touch_records(&self, numbers: &[Number; BATCH]) {
+        let Some(last) = self.records.len().checked_sub(1) else { return };
+        let read = numbers.iter().map(|&number| self.records[(number as usize).min(last)].id);
+        // Nothing comes of it, and still it is to be read.
+        std::hint::black_box(read.fold(0, |all, id| all ^ id));
+    }
+
+    /// The record of a place that had none.
+    fn placed_record(&mut self, place: Place, file: u16) -> Result<Number, LogsError> {
+        // Another event of this batch may have made it.
+        let known = self.series.record(place);
+        if known != Number::MAX {
+            return Ok(known);
+        }
+        let number = self.next_number()?;
+        let (series, id) = self.series.put(place, number);
+        self.records.push(Record::of_series(series, id, file));
+        Ok(number)
     }
 
     /// Looks up what is pending. Each step for all of them before the next: none waits for another's memory.
