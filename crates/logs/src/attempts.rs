@@ -49,7 +49,17 @@ pub(crate) struct Attempt {
     pub(crate) server: Option<ServerSide>,
 }
 
+impl ClientSide {
+    fn is_known(&self) -> bool {
+        self.asked.is_some() || self.end.is_some()
+    }
+}
+
 impl ServerSide {
+    fn is_known(&self) -> bool {
+        self.begin().is_some() || self.end.is_some()
+    }
+
     /// The first that the server knew of it.
     pub(crate) fn begin(&self) -> Option<Millis> {
         self.received.or(self.started)
@@ -103,8 +113,8 @@ pub(crate) fn plain(store: &Store, number: Number) -> Attempt {
         record: number,
         nth: 0,
         file: record.file,
-        client: (client != ClientSide::default()).then_some(client),
-        server: (server != ServerSide::default()).then_some(server),
+        client: client.is_known().then_some(client),
+        server: server.is_known().then_some(server),
     }
 }
 

@@ -45,6 +45,18 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Asked,
+        Self::Answered,
+        Self::TimedOut,
+        Self::Broken,
+        Self::Received,
+        Self::Started,
+        Self::Part,
+        Self::Sent,
+        Self::Failed,
+    ];
+
     /// Whether it begins a request on its side.
     pub(crate) fn begins(self) -> bool {
         matches!(self, Self::Asked | Self::Received | Self::Started)

@@ -19,7 +19,7 @@ use self::{
     ids::Id,
     index::{Index, Number},
     recent::Recent,
-    record::{NO_ID, Offset, Record, Slot},
+    record::{NO_ID, Offset, Record, Told},
     series::{AllSeries, Place},
     settle::{Free, Fresh},
 };
@@ -348,25 +348,11 @@ impl Store {
     /// Keeps an event of a record.
     #[inline]
     fn tell(&mut self, number: Number, at: Offset, kind: Kind, file: u16) {
-        let record = &mut self.records[number as usize];
-        if let Some(slot) = Slot::of(kind) {
-            match record.get(slot) {
-                None => {
-                    record.set(slot, at, kind);
-                    if kind == Kind::Asked {
-                        record.file = file;
-                    }
-                    return;
-                }
-                Some(known) if known == at && record.kind(slot) == kind => {
-                    self.duplicates += 1;
-                    return;
-                }
-                Some(_) => {}
-            }
+        match self.records[number as usize].tell(at, kind, file) {
+            Told::Now => {}
+            Told::Before => self.duplicates += 1,
+            Told::NoRoom => self.extras.push(Extra { record: number, at, kind }),
         }
-        record.set_more();
-        self.extras.push(Extra { record: number, at, kind });
     }
 
     /// A file was read: what comes next may repeat all of it.

@@ -14,20 +14,37 @@ pub(crate) enum Slot {
 
 impl Slot {
     /// Where `kind` is kept; `None`: there may be many.
+    #[inline]
     pub(crate) fn of(kind: Kind) -> Option<Self> {
-        match kind {
-            Kind::Asked => Some(Self::Asked),
-            Kind::Answered | Kind::TimedOut | Kind::Broken => Some(Self::ClientEnd),
-            Kind::Received => Some(Self::Received),
-            Kind::Started => Some(Self::Started),
-            Kind::Sent | Kind::Failed => Some(Self::ServerEnd),
-            Kind::Part => None,
-        }
+        OF_KIND[kind as usize].0
     }
 
     pub(crate) const ALL: [Self; 5] =
         [Self::Asked, Self::ClientEnd, Self::Received, Self::Started, Self::ServerEnd];
 }
+
+/// The slot of each kind, and the flag that tells it from the others of its slot. In a table, since the kinds of a log
+/// come in no order: a processor guesses jumps wrong.
+const OF_KIND: [(Option<Slot>, u8); Kind::ALL.len()] = {
+    let mut table = [(None, 0); Kind::ALL.len()];
+    let mut at = 0;
+    while at < table.len() {
+        let kind = Kind::ALL[at];
+        table[kind as usize] = match kind {
+            Kind::Asked => (Some(Slot::Asked), 0),
+            Kind::Answered => (Some(Slot::ClientEnd), 1),
+            Kind::TimedOut => (Some(Slot::ClientEnd), 2),
+            Kind::Broken => (Some(Slot::ClientEnd), 3),
+            Kind::Received => (Some(Slot::Received), 0),
+            Kind::Started => (Some(Slot::Started), 0),
+            Kind::Sent => (Some(Slot::ServerEnd), 0),
+            Kind::Failed => (Some(Slot::ServerEnd), SERVER_FAILED),
+            Kind::Part => (None, 0),
+        };
+        at += 1;
+    }
+    table
+};
 
 /// Milliseconds from the first time of all logs, in 40 bits: 17 years to either side. 0: none.
 pub(crate) type Offset = u64;
@@ -55,6 +72,17 @@ pub(crate) struct Record {
     pub(crate) file: u16,
     /// Where its id is; of a series, the number in it.
     pub(crate) id: u32,
+}
+
+/// What a record does with an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// It keeps it.
+    Now,
+    /// It has it already.
+    Before,
+    /// It has no slot for it, and takes note that there is more.
+    NoRoom,
 }
 
 /// How the client's end is meant: 1 answered, 2 timed out, 3 broken.
@@ -94,6 +122,7 @@ impl Record {
         self.id == NO_ID
     }
 
+    #[inline]
     pub(crate) fn get(&self, slot: Slot) -> Option<Offset> {
         let at = slot as usize;
         let offset = u64::from(self.high[at]) << 32 | u64::from(self.low[at]);
@@ -116,26 +145,37 @@ impl Record {
         }
     }
 
+    #[inline]
+    pub(super) fn tell(&mut self, at: Offset, kind: Kind, file: u16) -> Told {
+        let Some(slot) = Slot::of(kind) else { return self.no_room() };
+        match self.get(slot) {
+            None => {
+                self.set(slot, at, kind);
+                self.file = if kind == Kind::Asked { file } else { self.file };
+                Told::Now
+            }
+            Some(known) if known == at && self.kind(slot) == kind => Told::Before,
+            Some(_) => self.no_room(),
+        }
+    }
+
+    #[cold]
+    fn no_room(&mut self) -> Told {
+        self.flags |= MORE;
+        Told::NoRoom
+    }
+
+    #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the two parts of 40 bits")]
-    pub(crate) fn set(&mut self, slot: Slot, offset: Offset, kind: Kind) {
+    fn set(&mut self, slot: Slot, offset: Offset, kind: Kind) {
         let at = slot as usize;
         self.low[at] = offset as u32;
         self.high[at] = (offset >> 32) as u8;
-        self.flags |= match kind {
-            Kind::Answered => 1,
-            Kind::TimedOut => 2,
-            Kind::Broken => 3,
-            Kind::Failed => SERVER_FAILED,
-            _ => 0,
-        };
+        self.flags |= OF_KIND[kind as usize].1;
     }
 
     pub(crate) fn has_more(&self) -> bool {
         self.flags & MORE != 0
-    }
-
-    pub(crate) fn set_more(&mut self) {
-        self.flags |= MORE;
     }
 }
 
