@@ -107,26 +107,47 @@ fn head(text: &[u8]) -> u16 {
 
 #[inline]
 fn packed(id: &[u8]) -> Option<(u8, [u8; 16])> {
-    let how = match id.len() {
-        36 if [8, 13, 18, 23].iter().all(|&at| id[at] == b'-') => UUID,
-        32 => HEX,
-        _ => return None,
+    let mut digits = [0; 32];
+    let how = if let Ok(id) = <&[u8; 36]>::try_from(id) {
+        if [8, 13, 18, 23].iter().any(|&at| id[at] != b'-') {
+            return None;
+        }
+        digits[..8].copy_from_slice(&id[..8]);
+        digits[8..12].copy_from_slice(&id[9..13]);
+        digits[12..16].copy_from_slice(&id[14..18]);
+        digits[16..20].copy_from_slice(&id[19..23]);
+        digits[20..].copy_from_slice(&id[24..]);
+        UUID
+    } else {
+        digits = *<&[u8; 32]>::try_from(id).ok()?;
+        HEX
     };
-    let mut nibbles = [0; 32];
-    let digits =
-        id.iter().enumerate().filter(|&(at, _)| how == HEX || ![8, 13, 18, 23].contains(&at));
-    for (nibble, (_, &digit)) in nibbles.iter_mut().zip(digits) {
-        *nibble = match digit {
-            b'0'..=b'9' => digit - b'0',
-            b'a'..=b'f' => digit - b'a' + 10,
-            _ => return None,
-        };
-    }
     let mut packed = [0; 16];
-    for (byte, pair) in packed.iter_mut().zip(nibbles.chunks_exact(2)) {
-        *byte = pair[0] << 4 | pair[1];
+    let (words, places) = (digits.as_chunks::<8>().0, packed.as_chunks_mut::<4>().0);
+    let mut wrong = 0;
+    for (place, word) in places.iter_mut().zip(words) {
+        let (bytes, other) = hexadecimal(u64::from_le_bytes(*word));
+        *place = bytes;
+        wrong |= other;
     }
-    Some((how, packed))
+    (wrong == 0).then_some((how, packed))
+}
+
+/// Four bytes of eight lowercase digits, the first in the lowest byte; the second is 0 if they are such.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
+fn hexadecimal(digits: u64) -> ([u8; 4], u64) {
+    const ONES: u64 = u64::MAX / 0xff;
+    const UPPER: u64 = ONES * 0xf0;
+    // Letters begin at 0x61, digits at 0x30.
+    let letters = (digits >> 6) & ONES;
+    let values = (digits & !UPPER) + letters * 9;
+    let wrong = (digits & UPPER) ^ (ONES * 0x30 + letters * 0x30);
+    // What is 10 and more is a letter, and nothing is 16 and more.
+    let wrong = wrong | (((values + ONES * 6) >> 4) & ONES) ^ letters | values & UPPER;
+    let pairs = (values << 4 | values >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs | pairs >> 8) & 0x0000_ffff_0000_ffff;
+    (((fours | fours >> 16) as u32).to_le_bytes(), wrong)
 }
 
 /// The length of the encoding at the start of `bytes`.
@@ -184,6 +205,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn hexadecimal_digits_are_lowercase_ones_only() {
+        for byte in 0..=u8::MAX {
+            for at in 0..8 {
+                let mut digits = *b"09afc3e7";
+                digits[at] = byte;
+                let (bytes, wrong) = hexadecimal(u64::from_le_bytes(digits));
+                let is_digit = byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+                assert_eq!(wrong == 0, is_digit, "{byte:#x} at {at}");
+                if is_digit {
+                    let text = std::str::from_utf8(&digits).unwrap();
+                    assert_eq!(Ok(u32::from_be_bytes(bytes)), u32::from_str_radix(text, 16));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn an_id_is_kept_whole() {
         let long = "x".repeat(512);
         for id in [
@@ -193,6 +231,7 @@ mod tests {
             "0B9C2F6E-8D1A-4C3B-9E7F-00112233AABB",
             "00112233445566778899aabbccddeeff",
             "00112233445566778899aabbccddeefg",
+            "0b9c2f6e-8d1a-4c3b-9e7f+00112233aabb",
             &long,
         ] {
             for attempt in [0, 1, 254, 255, 256, u32::MAX] {
