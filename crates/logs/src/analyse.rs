@@ -425,12 +425,12 @@ fn histogram(arrived: &[Milli32], lost: &[Milli32]) -> Vec<Bin> {
     let longest = u64::from(*longest) / 1000 + 1;
     let width = WIDTHS.into_iter().find(|width| longest.div_ceil(*width) <= MOST_BINS as u64);
     let width = width.unwrap_or(longest.div_ceil(MOST_BINS as u64));
+    // None is longer than the longest, so a width is far from the most that this type holds.
+    let width_ms = Milli32::try_from(width * 1000).unwrap_or(Milli32::MAX);
     let counted = |list: &[Milli32]| {
         let mut counts = [0; MOST_BINS];
         for &ms in list {
-            // None is longer than the longest.
-            let bin = usize::try_from(u64::from(ms) / (width * 1000)).unwrap_or(0);
-            counts[bin] += 1;
+            counts[(ms / width_ms) as usize] += 1;
         }
         counts
     };
