@@ -25,6 +25,8 @@ use crate::{
 const SAMPLE: usize = 4000;
 /// Values of a field that stay literal: more make more shapes than are worth it.
 const FEW: usize = 12;
+/// Lines of more fields have no shape: what is learnt is as deep as a line has values, and a line may be long.
+const MOST_FIELDS: usize = 256;
 /// A number of more digits may lose some in the general way.
 const MOST_DIGITS: usize = 15;
 
@@ -277,7 +279,7 @@ fn fields(line: &[u8]) -> Option<Vec<Field<'_>>> {
                 (pos..pos + word.len(), Of::Word)
             }
         };
-        if all.iter().any(|field| field.name == name) {
+        if all.len() == MOST_FIELDS || all.iter().any(|field| field.name == name) {
             return None;
         }
         pos = blank(value.end + usize::from(of == Of::Text));
@@ -547,6 +549,19 @@ mod tests {
             let (fast, all) = (fast.count(), sample.lines().count());
             // One has an escape; a reason that varies is not learnt.
             assert!(fast * 2 > all, "{fast} of {all}: {sample}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_very_many_fields_is_not_learnt() {
+        let (side, sample) = SAMPLES[0];
+        let layout = layout(side, sample);
+        let first = sample.lines().next().unwrap();
+        for (more, learnt) in [(MOST_FIELDS - 5, true), (MOST_FIELDS - 4, false), (30_000, false)] {
+            let more: String = (0..more).map(|i| format!(",\"f{i}\":{i}")).collect();
+            let line = first.replace('}', &format!("{more}}}"));
+            let mut shapes = Shapes::learn(&layout, line.as_bytes());
+            assert_eq!(assert_alike(&layout, &mut shapes, line.as_bytes()), learnt);
         }
     }
 
