@@ -1,6 +1,6 @@
 //! How one log is written, and what each of its lines says: the general way.
 //!
-//! `detect.rs` finds a [`Layout`] from a sample; `shape.rs` is the fast way for lines of one shape.
+//! `detect.rs` finds a [`Layout`] from a sample; `shape/` is the fast way for lines of one shape.
 
 use crate::{
     event::{Event, Kind, Side},

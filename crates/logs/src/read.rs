@@ -154,7 +154,27 @@ struct Reader<'a> {
     join: Join,
     file: u16,
     log: LogRead,
-    ends: Option<(Millis, Millis)>,
+    ends: Ends,
+}
+
+/// The first and the last time of a file, where it has events.
+#[derive(Clone, Copy)]
+struct Ends {
+    first: Millis,
+    last: Millis,
+}
+
+impl Ends {
+    const NONE: Self = Self { first: Millis::MAX, last: Millis::MIN };
+
+    fn take(&mut self, at: Millis) {
+        self.first = self.first.min(at);
+        self.last = self.last.max(at);
+    }
+
+    fn known(self) -> Option<(Millis, Millis)> {
+        (self.first <= self.last).then_some((self.first, self.last))
+    }
 }
 
 type ReadOne = (LogRead, Option<(Millis, Millis)>);
@@ -182,7 +202,7 @@ fn read_one(
         Some(lines) => lines,
         None => log.source.open(progress)?,
     };
-    let mut reader = Reader { layout, store, unnamed, join, file, log: blank, ends: None };
+    let mut reader = Reader { layout, store, unnamed, join, file, log: blank, ends: Ends::NONE };
     let mut shapes = Shapes::learn(layout, lines.peek()?);
     let mut parts = Parts::default();
     let mut id = Vec::new();
@@ -203,11 +223,13 @@ fn read_one(
         log.first_unreadable.push(BadLine { line: 0, text });
     }
     log.cut_off = lines.cut_off.take();
-    Ok((log, ends))
+    Ok((log, ends.known()))
 }
 
 impl Reader<'_> {
     /// Lines without a wrapper: the shape of a line also finds its end.
+    // On its own, so that what is rare takes no registers from it.
+    #[inline(never)]
     fn block(
         &mut self,
         block: &[u8],
@@ -217,23 +239,30 @@ impl Reader<'_> {
         let mut rest = block;
         while !rest.is_empty() {
             self.log.lines += 1;
-            if let Some((said, next)) = shapes.read(rest, None) {
-                let line = &rest[..next];
-                rest = &rest[next..];
+            if let Some((said, after)) = shapes.read(rest, None) {
+                let line = &rest[..rest.len() - after.len()];
+                rest = after;
                 self.said(&said, line)?;
-                continue;
-            }
-            let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-            let line = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
-            rest = rest.get(end + 1..).unwrap_or_default();
-            if !line.is_empty() {
-                let said = self.layout.read(line, None, id);
-                self.said(&said, line)?;
+            } else {
+                rest = self.first_of(rest, id)?;
             }
         }
         Ok(())
     }
 
+    /// Reads the first line of `block` the general way, and gives those after it.
+    #[inline(never)]
+    fn first_of<'b>(&mut self, block: &'b [u8], id: &mut Vec<u8>) -> Result<&'b [u8], LogsError> {
+        let end = memchr::memchr(b'\n', block).unwrap_or(block.len());
+        let line = block[..end].strip_suffix(b"\r").unwrap_or(&block[..end]);
+        if !line.is_empty() {
+            let said = self.layout.read(line, None, id);
+            self.said(&said, line)?;
+        }
+        Ok(block.get(end + 1..).unwrap_or_default())
+    }
+
+    #[inline(never)]
     fn wrapped(
         &mut self,
         line: &[u8],
@@ -263,7 +292,8 @@ impl Reader<'_> {
         self.said(&said, line)
     }
 
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as shape/ has it")]
     fn said(&mut self, said: &Said<Event<'_>>, line: &[u8]) -> Result<(), LogsError> {
         match said {
             Said::Nothing => {}
@@ -277,6 +307,8 @@ impl Reader<'_> {
         Ok(())
     }
 
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as shape/ has it")]
     fn event(&mut self, event: &Event<'_>) -> Result<bool, LogsError> {
         let taken = if self.join == Join::Order {
             self.unnamed.add(self.layout.side, event);
@@ -286,8 +318,7 @@ impl Reader<'_> {
         };
         if taken {
             self.log.events += 1;
-            let (first, last) = self.ends.unwrap_or((event.at, event.at));
-            self.ends = Some((first.min(event.at), last.max(event.at)));
+            self.ends.take(event.at);
         }
         Ok(taken)
     }

@@ -1,6 +1,6 @@
 //! How a line says its fields: JSON, `key=value`, or free text through a pattern.
 //!
-//! The general way: all scalar fields of a line. `shape.rs` has the fast one.
+//! The general way: all scalar fields of a line. `shape/` has the fast one.
 
 mod json;
 mod key_value;
