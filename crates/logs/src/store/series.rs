@@ -49,9 +49,52 @@ struct Series {
     first: u32,
     /// Numbers from here on are in the index.
     end: u32,
-    /// `Number::MAX`: there is none yet.
-    records: Vec<Number>,
+    records: Table,
     used: usize,
+}
+
+/// The records of a series by their numbers, from its first one on. While they were made in the order of their numbers,
+/// one after the other, the first tells all.
+#[derive(Debug, Default)]
+struct Table {
+    length: usize,
+    /// The record of the first.
+    first: Number,
+    /// So many follow it one after the other.
+    run: usize,
+    /// Of the others. Empty: all are of the run, or have no record yet. `Number::MAX`: none yet.
+    others: Vec<Number>,
+}
+
+impl Table {
+    /// `Number::MAX`: none yet.
+    #[inline]
+    fn get(&self, at: u32) -> Number {
+        if (at as usize) < self.run {
+            return self.first + at;
+        }
+        self.others.get(at as usize - self.run).copied().unwrap_or(Number::MAX)
+    }
+
+    fn put(&mut self, at: u32, record: Number) {
+        if self.run == 0 {
+            self.first = record;
+        }
+        let follows = at as usize == self.run && record.checked_sub(at) == Some(self.first);
+        if follows && self.others.is_empty() {
+            self.run += 1;
+            return;
+        }
+        self.others.resize(self.length - self.run, Number::MAX);
+        self.others[at as usize - self.run] = record;
+    }
+
+    fn grow(&mut self, length: usize) {
+        self.length = length;
+        if !self.others.is_empty() {
+            self.others.resize(length - self.run, Number::MAX);
+        }
+    }
 }
 
 /// [`Common`] for ids of eight bytes and more, so that few instructions tell one.
@@ -138,13 +181,13 @@ impl AllSeries {
     #[inline]
     pub(super) fn record(&self, place: Place) -> Number {
         let series = &self.all[usize::from(place.series)];
-        series.records[place.at as usize]
+        series.records.get(place.at)
     }
 
     /// Puts a new record into its place, and says what stands in it for its id.
     pub(super) fn put(&mut self, place: Place, record: Number) -> (u8, u32) {
         let series = &mut self.all[usize::from(place.series)];
-        series.records[place.at as usize] = record;
+        series.records.put(place.at, record);
         series.used += 1;
         (place.series, series.first + place.at)
     }
@@ -152,9 +195,11 @@ impl AllSeries {
     /// The record of an id, `Number::MAX` for none; `None`: it is in the index, if anywhere.
     pub(super) fn find(&self, id: &[u8], attempt: u32) -> Option<Number> {
         let (digits, number) = ending(id);
-        let series = self.all.iter().filter(|series| series.common.is_of(id, digits, attempt));
-        let mut found = series.filter_map(|s| s.records.get(number.checked_sub(s.first)? as usize));
-        found.next().copied()
+        let mut series = self.all.iter().filter(|series| series.common.is_of(id, digits, attempt));
+        let at = |series: &Series| {
+            number.checked_sub(series.first).filter(|&at| (at as usize) < series.records.length)
+        };
+        series.find_map(|series| Some(series.records.get(at(series)?)))
     }
 
     /// The id and the attempt of a record that [`Self::put`] said this of.
@@ -229,7 +274,7 @@ impl AllSeries {
         let later = same.map(|series| series.first).chain(in_index).filter(|&at| at >= first);
         let end = later.min().unwrap_or(u32::MAX);
         let quick = Quick::new(&common);
-        self.all.push(Series { common, quick, first, end, records: Vec::new(), used: 0 });
+        self.all.push(Series { common, quick, first, end, records: Table::default(), used: 0 });
     }
 }
 
@@ -250,20 +295,20 @@ impl Series {
             return None;
         }
         let at = number_of(digits).wrapping_sub(self.first);
-        ((at as usize) < self.records.len()).then_some(at)
+        ((at as usize) < self.records.length).then_some(at)
     }
 
     /// Where a number is in the table, which grows to it where it may.
     fn reached(&mut self, number: u32) -> Option<u32> {
         let at = number.checked_sub(self.first)?;
         let length = at as usize + 1;
-        if length > self.records.len() {
+        if length > self.records.length {
             if number >= self.end || length > self.used * SPARSE + ROOM {
                 return None;
             }
             // A little more, so that it is not asked for each.
             let most = (self.end - self.first) as usize;
-            self.records.resize((length + GROWTH).min(most), Number::MAX);
+            self.records.grow((length + GROWTH).min(most));
         }
         Some(at)
     }
