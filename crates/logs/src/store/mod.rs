@@ -192,44 +192,28 @@ impl Store {
 
     /// Tells the records of series. All of them are read before: none waits for another's memory.
     fn flush_placed(&mut self) -> Result<(), LogsError> {
-        let placed = std::mem::take(&mut self.placed);
-        let mut numbers = [Number::MAX; BATCH];
-        for (number, placed) in numbers.iter_mut().zip(&placed) {
+        let mut numbers = [0; BATCH];
+        for (number, placed) in numbers.iter_mut().zip(&self.placed) {
             *number = self.series.record(placed.place);
-        }
-        self.touch_records(&numbers);
-        for (number, Placed { at, place, kind, file }) in numbers.into_iter().zip(&placed) {
-            let mut number = number;
-            if number == Number::MAX {
-                number = self.placed_record(*place, *file)?;
+            if *number == Number::MAX {
+                *number = next_number(&self.records)?;
+                let (series, id) = self.series.put(placed.place, *number);
+                self.records.push(Record::of_series(series, id, placed.file));
             }
-            self.tell(number, *at, *kind, *file);
         }
-        self.placed = placed;
-        self.placed.clear();
-        Ok(())
-    }
-
-    /// Reads the records, so that they are at hand.
-    #[inline]
-    fn touch_records(&self, numbers: &[Number; BATCH]) {
-        let Some(last) = self.records.len().checked_sub(1) else { return };
-        let read = numbers.iter().map(|&number| self.records[(number as usize).min(last)].id);
+        let numbers = &numbers[..self.placed.len()];
+        let read = numbers.iter().map(|&number| self.records[number as usize].id);
         // Nothing comes of it, and still it is to be read.
         std::hint::black_box(read.fold(0, |all, id| all ^ id));
-    }
-
-    /// The record of a place that had none.
-    fn placed_record(&mut self, place: Place, file: u16) -> Result<Number, LogsError> {
-        // Another event of this batch may have made it.
-        let known = self.series.record(place);
-        if known != Number::MAX {
-            return Ok(known);
+        for (&number, &Placed { at, kind, file, .. }) in numbers.iter().zip(&self.placed) {
+            match self.records[number as usize].tell(at, kind, file) {
+                Told::Now => {}
+                Told::Before => self.duplicates += 1,
+                Told::NoRoom => self.extras.push(Extra { record: number, at, kind }),
+            }
         }
-        let number = self.next_number()?;
-        let (series, id) = self.series.put(place, number);
-        self.records.push(Record::of_series(series, id, file));
-        Ok(number)
+        self.placed.clear();
+        Ok(())
     }
 
     /// Looks up what is pending. Each step for all of them before the next: none waits for another's memory.
@@ -318,7 +302,7 @@ impl Store {
 
     /// A new record at the end.
     fn appended(&mut self, pending: &Pending) -> Result<Number, LogsError> {
-        let number = self.next_number()?;
+        let number = next_number(&self.records)?;
         let id = u32::try_from(self.ids.len()).unwrap_or(NO_ID);
         if id == NO_ID {
             return Err(LogsError::TooMany);
@@ -330,11 +314,6 @@ impl Store {
             self.series.note_new(id, attempt);
         }
         Ok(number)
-    }
-
-    fn next_number(&self) -> Result<Number, LogsError> {
-        let number = Number::try_from(self.records.len());
-        number.ok().filter(|&number| number != Number::MAX).ok_or(LogsError::TooMany)
     }
 
     #[inline]
@@ -412,4 +391,9 @@ impl Store {
         let id = Id::new(id.as_bytes(), attempt);
         self.index.find(id.hash(), |number| self.has_id(number, &id)).ok()
     }
+}
+
+fn next_number(records: &[Record]) -> Result<Number, LogsError> {
+    let number = Number::try_from(records.len()).ok().filter(|&number| number != Number::MAX);
+    number.ok_or(LogsError::TooMany)
 }
