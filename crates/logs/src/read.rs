@@ -7,7 +7,7 @@ use crate::{
     event::{Event, Millis, Side},
     layout::{Layout, Overrides, Said},
     order::Unnamed,
-    shape::Shapes,
+    shape::{self, Shapes},
     source::{LONGEST_LINE, Lines, Source, lines_of},
     store::Store,
     swapped,
@@ -237,14 +237,17 @@ impl Reader<'_> {
         id: &mut Vec<u8>,
     ) -> Result<(), LogsError> {
         let mut rest = block;
+        let mut event = shape::BLANK;
         while !rest.is_empty() {
             self.log.lines += 1;
-            if let Some((said, after)) = shapes.read(rest, None) {
-                let line = &rest[..rest.len() - after.len()];
-                rest = after;
-                self.said(&said, line)?;
-            } else {
-                rest = self.first_of(rest, id)?;
+            match shapes.read_into(&mut event, rest) {
+                Some((says, after)) => {
+                    if says && !self.event(&event)? {
+                        self.bad(&rest[..rest.len() - after.len()]);
+                    }
+                    rest = after;
+                }
+                None => rest = self.first_of(rest, id)?,
             }
         }
         Ok(())
@@ -292,8 +295,6 @@ impl Reader<'_> {
         self.said(&said, line)
     }
 
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "as shape/ has it")]
     fn said(&mut self, said: &Said<Event<'_>>, line: &[u8]) -> Result<(), LogsError> {
         match said {
             Said::Nothing => {}

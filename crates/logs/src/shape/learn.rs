@@ -17,7 +17,7 @@ use crate::{
     layout::Layout,
     source::lines_of,
     time::TimeFormat,
-    wrapper::{Parts, Unwrapped},
+    wrapper::{Parts, Unwrapped, Wrapper},
 };
 
 /// Lines of the sample that are learnt from.
@@ -31,7 +31,8 @@ pub(super) const MOST_FIELDS: usize = 256;
 #[inline(never)]
 pub(super) fn learn(layout: &Layout, block: &[u8]) -> Next {
     let mut first = Vec::new();
-    if matches!(layout.format, Format::Json) {
+    let timeless = layout.time.is_none() && layout.wrapper == Wrapper::None;
+    if matches!(layout.format, Format::Json) && !timeless {
         let mut parts = Parts::default();
         let inner: Vec<Vec<u8>> = lines_of(block)
             .take(SAMPLE)

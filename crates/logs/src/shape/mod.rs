@@ -45,16 +45,6 @@ pub(crate) struct Shapes<'a> {
 /// Says as little as none.
 const NO_STATUS: u16 = 0;
 
-/// The values of a line.
-#[derive(Clone, Copy)]
-struct Values<'l> {
-    at: Option<Millis>,
-    id: &'l [u8],
-    attempt: u32,
-    status: u16,
-    took: Option<Millis>,
-}
-
 impl<'a> Shapes<'a> {
     /// Learns from whole lines at the start of the log.
     pub(crate) fn learn(layout: &'a Layout, block: &[u8]) -> Self {
@@ -68,15 +58,31 @@ impl<'a> Shapes<'a> {
 
     /// Reads the line at the start of `bytes`, and gives what follows it; `None`: it has no known shape. `at` is when
     /// the wrapper had it.
-    #[inline(always)]
     pub(crate) fn read<'l>(
         &mut self,
         bytes: &'l [u8],
         at: Option<Millis>,
     ) -> Option<(Said<Event<'l>>, &'l [u8])> {
-        // Where a line says nothing else.
-        let attempt = if self.layout.attempt.is_some() { FIRST_ATTEMPT } else { 0 };
-        let mut values = Values { at, id: &[], attempt, status: NO_STATUS, took: None };
+        if self.layout.time.is_none() && at.is_none() {
+            return None;
+        }
+        let mut event = Event { at: at.unwrap_or_default(), ..BLANK };
+        let (says, rest) = self.read_into(&mut event, bytes)?;
+        Some((if says { Said::Event(event) } else { Said::Nothing }, rest))
+    }
+
+    /// The same, of a log whose lines have their time. Whether it says an event, which is put into `event`: in place,
+    /// so that it need not be copied. There was [`BLANK`], or what a line before said.
+    #[inline(always)]
+    pub(crate) fn read_into<'l>(
+        &mut self,
+        event: &mut Event<'l>,
+        bytes: &'l [u8],
+    ) -> Option<(bool, &'l [u8])> {
+        // What a line may lack. Where an event has a time or an id, each of its lines has.
+        event.attempt = if self.layout.attempt.is_some() { FIRST_ATTEMPT } else { 0 };
+        event.took = None;
+        let mut status = NO_STATUS;
         let (mut next, mut rest) = (&self.first, bytes);
         let kind = loop {
             let (step, after) = next.step(rest)?;
@@ -84,41 +90,36 @@ impl<'a> Shapes<'a> {
                 Then::Number(next) => (next, skip_number(after)?),
                 Then::Text(next) => (next, after.get(plain_length(after)..)?),
                 Then::Time(next) => {
-                    let (at, rest) = match self.minute.quick(after) {
+                    let rest;
+                    (event.at, rest) = match self.minute.quick(after) {
                         Some(quick) => quick,
                         None => new_minute(&mut self.minute, after)?,
                     };
-                    values.at = Some(at);
                     (next, rest)
                 }
                 Then::Id(next) => {
-                    let (id, rest) = self.id.split(after)?;
-                    if id.is_empty() || id.len() > LONGEST_ID {
-                        return None;
-                    }
-                    values.id = id;
+                    let rest;
+                    (event.id, rest) = after.split_at_checked(self.id.length(after)?)?;
                     (next, rest)
                 }
                 Then::Attempt(next) => {
-                    let (attempt, rest) = match one_digit(after) {
+                    let rest;
+                    (event.attempt, rest) = match one_digit(after) {
                         Some(usual) => usual,
                         None => any_attempt(after)?,
                     };
-                    values.attempt = attempt;
                     (next, rest)
                 }
                 Then::Status(next) => {
-                    let (status, rest) = match three_digits(after) {
+                    let rest;
+                    (status, rest) = match three_digits(after) {
                         Some(usual) => usual,
                         None => any_status(after)?,
                     };
-                    values.status = status;
                     (next, rest)
                 }
                 Then::Rare(role, form, next) => {
-                    let rest;
-                    (values, rest) = rare(self.layout, *role, *form, values, after)?;
-                    (next, rest)
+                    (next, rare(self.layout, *role, *form, (event, &mut status), after)?)
                 }
                 Then::End(kind) => {
                     rest = after;
@@ -131,24 +132,19 @@ impl<'a> Shapes<'a> {
             [b'\n', next @ ..] | [b'\r', b'\n', next @ ..] => next,
             _ => return None,
         };
-        Some((values.said(kind)?, rest))
-    }
-}
-
-impl<'l> Values<'l> {
-    /// What they say, in a line that says `kind`, its status apart.
-    #[inline]
-    fn said(self, kind: Option<Kind>) -> Option<Said<Event<'l>>> {
-        let Some(kind) = kind else { return Some(Said::Nothing) };
-        let Self { at, id, attempt, status, took } = self;
-        let kind = if status == NO_STATUS {
+        let Some(kind) = kind else { return Some((false, rest)) };
+        event.kind = if status == NO_STATUS {
             kind
         } else {
             words::refined(kind, Some(status), std::iter::empty())
         };
-        Some(Said::Event(Event { at: at?, id, attempt, kind, took }))
+        Some((true, rest))
     }
 }
+
+/// An event that no line has said anything of.
+pub(crate) const BLANK: Event<'static> =
+    Event { at: 0, id: &[], attempt: 0, kind: Kind::Part, took: None };
 
 /// A time that is not of the last one's minute, or is written otherwise.
 #[cold]
@@ -178,29 +174,29 @@ fn status(text: &[u8]) -> u16 {
     status.unwrap_or(NO_STATUS)
 }
 
-/// `values` with a value that few logs have, and what follows it.
+/// Reads a value that few logs have into an event or its status, and gives what follows it.
 #[inline(never)]
 fn rare<'l>(
     layout: &Layout,
     role: Role,
     form: Form,
-    mut values: Values<'l>,
+    (event, status_of): (&mut Event<'l>, &mut u16),
     bytes: &'l [u8],
-) -> Option<(Values<'l>, &'l [u8])> {
+) -> Option<&'l [u8]> {
     let length = if form == Form::Text { text_length(bytes)? } else { number_length(bytes)? };
     let (value, rest) = bytes.split_at_checked(length)?;
     match role {
         Role::Other => {}
-        Role::Time | Role::OtherTime => values.at = Some(layout.time.as_ref()?.1.read(value)?),
+        Role::Time | Role::OtherTime => event.at = layout.time.as_ref()?.1.read(value)?,
         // The general way writes a number its own way.
         Role::Id if form != Form::Text && !value.iter().all(u8::is_ascii_digit) => return None,
         Role::Id if value.is_empty() || value.len() > LONGEST_ID => return None,
-        Role::Id => values.id = value,
-        Role::Attempt => values.attempt = small_number(value)?,
-        Role::Status => values.status = status(value),
-        Role::Took => values.took = layout.took.as_ref().and_then(|(_, unit)| unit.read(value)),
+        Role::Id => event.id = value,
+        Role::Attempt => event.attempt = small_number(value)?,
+        Role::Status => *status_of = status(value),
+        Role::Took => event.took = layout.took.as_ref().and_then(|(_, unit)| unit.read(value)),
     }
-    Some((values, rest))
+    Some(rest)
 }
 
 #[cfg(test)]

@@ -102,10 +102,9 @@ impl Next {
 pub(super) struct Alternatives {
     /// Where that byte is.
     at: usize,
-    /// That byte of each step. They are tried one after the other: a table would make whatever comes next wait for the
+    /// Each with that byte. They are tried one after the other: a table would make whatever comes next wait for the
     /// byte, where the processor guesses.
-    bytes: Box<[u8]>,
-    steps: Box<[Step]>,
+    steps: Box<[(u8, Step)]>,
 }
 
 impl Alternatives {
@@ -114,17 +113,14 @@ impl Alternatives {
         steps.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let shortest = steps.iter().map(|(step, _)| step.literal.bytes().len()).min().unwrap_or(0);
         let at = (0..shortest).min_by_key(|&at| tries(&steps, at)).unwrap_or(0);
-        Self {
-            at,
-            bytes: steps.iter().map(|(step, _)| step.literal.bytes()[at]).collect(),
-            steps: steps.into_iter().map(|(step, _)| step).collect(),
-        }
+        let steps = steps.into_iter().map(|(step, _)| (step.literal.bytes()[at], step)).collect();
+        Self { at, steps }
     }
 
     #[inline(always)]
     fn step<'s, 'l>(&'s self, bytes: &'l [u8]) -> Option<(&'s Step, &'l [u8])> {
         let byte = bytes.get(self.at)?;
-        for (known, step) in self.bytes.iter().zip(&self.steps) {
+        for (known, step) in &self.steps {
             if known == byte
                 && let Some(rest) = step.literal.strip(bytes)
             {

@@ -1,5 +1,7 @@
 //! The texts in a line: JSON texts without escapes, in ASCII.
 
+use crate::layout::LONGEST_ID;
+
 const CHUNK: usize = 16;
 
 /// The length of the text that `bytes` begin with, up to its quote; `None`: it is another.
@@ -13,7 +15,7 @@ pub(super) fn text_length(bytes: &[u8]) -> Option<usize> {
 pub(super) fn plain_length(bytes: &[u8]) -> usize {
     let mut rest = bytes;
     while let Some((chunk, after)) = rest.split_first_chunk() {
-        let ends = u128::from_le_bytes(ends(chunk));
+        let ends = ends(chunk);
         if ends != 0 {
             return bytes.len() - rest.len() + (ends.trailing_zeros() / 8) as usize;
         }
@@ -23,61 +25,69 @@ pub(super) fn plain_length(bytes: &[u8]) -> usize {
     bytes.len() - rest.len() + ends.unwrap_or(rest.len())
 }
 
-/// Texts that are mostly as long as the one before, such as ids. Where the next ends is known before its bytes are:
-/// what comes after it need not wait for them.
-#[derive(Debug, Default)]
+/// Texts of 1 to [`LONGEST_ID`] bytes that are mostly as long as the one before: ids. Where the next ends is known
+/// before its bytes are, so what comes after it need not wait for them.
+#[derive(Debug)]
 pub(super) struct LikeLast {
     length: usize,
-    /// The bits of a chunk that the bytes have that are more than whole chunks.
-    mask: [u8; CHUNK],
+    /// The bits of a chunk that are the text's, after its whole chunks.
+    mask: u128,
+}
+
+impl Default for LikeLast {
+    fn default() -> Self {
+        Self::of(1)
+    }
 }
 
 impl LikeLast {
-    /// The text that `bytes` begin with, and what follows it: its quote, or what makes it another text.
-    #[inline(always)]
-    pub(super) fn split<'l>(&mut self, bytes: &'l [u8]) -> Option<(&'l [u8], &'l [u8])> {
-        match bytes.split_at_checked(self.length) {
-            Some((text, rest)) if rest.first() == Some(&b'"') && self.is_plain(bytes) => {
-                Some((text, rest))
-            }
-            _ => self.split_other(bytes),
-        }
+    fn of(length: usize) -> Self {
+        Self { length, mask: (1 << (length % CHUNK * 8)) - 1 }
     }
 
-    /// Whether the first `length` bytes are plain; also not, where that is hard to tell.
+    /// The length of the text that `bytes` begin with, up to its quote, or up to what makes it another text; `None`:
+    /// it is empty or too long.
+    #[inline(always)]
+    pub(super) fn length(&mut self, bytes: &[u8]) -> Option<usize> {
+        if bytes.get(self.length) == Some(&b'"') && self.is_plain(bytes) {
+            return Some(self.length);
+        }
+        self.other_length(bytes)
+    }
+
+    /// Whether so many bytes are plain; also not, where that is hard to tell.
     #[inline(always)]
     fn is_plain(&self, bytes: &[u8]) -> bool {
         let mut rest = bytes;
         for _ in 0..self.length / CHUNK {
             let Some((chunk, after)) = rest.split_first_chunk() else { return false };
-            if ends(chunk) != [0; CHUNK] {
+            if ends(chunk) != 0 {
                 return false;
             }
             rest = after;
         }
         let Some(chunk) = rest.first_chunk() else { return false };
-        let ends = u128::from_le_bytes(ends(chunk));
-        ends & u128::from_le_bytes(self.mask) == 0
+        ends(chunk) & self.mask == 0
     }
 
     #[inline(never)]
-    fn split_other<'l>(&mut self, bytes: &'l [u8]) -> Option<(&'l [u8], &'l [u8])> {
-        let (text, rest) = bytes.split_at_checked(plain_length(bytes))?;
-        self.length = text.len();
-        self.mask = [0; CHUNK];
-        self.mask[..text.len() % CHUNK].fill(u8::MAX);
-        Some((text, rest))
+    fn other_length(&mut self, bytes: &[u8]) -> Option<usize> {
+        let length = plain_length(bytes);
+        (1..=LONGEST_ID).contains(&length).then(|| {
+            *self = Self::of(length);
+            length
+        })
     }
 }
 
-/// All bits of each byte that ends a text: as one of the processor's wide comparisons does it.
+/// All bits of each byte that ends a text: as the processor's wide comparisons do it.
 #[inline(always)]
-fn ends(chunk: &[u8; CHUNK]) -> [u8; CHUNK] {
+fn ends(chunk: &[u8; CHUNK]) -> u128 {
     let mut ends = [0; CHUNK];
     for (end, &byte) in ends.iter_mut().zip(chunk) {
         *end = if is_end(byte) { u8::MAX } else { 0 };
     }
-    ends
+    u128::from_le_bytes(ends)
 }
 
 #[inline(always)]
@@ -133,16 +143,26 @@ mod tests {
             {
                 for byte in *b"\"\\\x1f\x80\xff#" {
                     let mut texts = LikeLast::default();
-                    let before = text(last, b'a', 0);
-                    assert_eq!(texts.split(&before).unwrap().0, &before[..last]);
+                    let before = (last > 0).then_some(last);
+                    assert_eq!(texts.length(&text(last, b'a', 0)), before);
                     let mut bytes = text(length, byte, at);
                     for more in [&b""[..], b",\"attempt\":1,\"n\":1"] {
                         bytes.extend(more);
-                        let expected = bytes.split_at(plain_length(&bytes));
-                        assert_eq!(texts.split(&bytes), Some(expected), "{length} after {last}");
+                        let expected = Some(plain_length(&bytes)).filter(|length| *length > 0);
+                        assert_eq!(texts.length(&bytes), expected, "{length} after {last}");
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_is_none() {
+        for (length, expected) in [(LONGEST_ID, Some(LONGEST_ID)), (LONGEST_ID + 1, None)] {
+            let mut text = vec![b'a'; length];
+            text.extend(b"\",\"attempt\":1,\"n\":1");
+            let mut texts = LikeLast::default();
+            assert_eq!([texts.length(&text), texts.length(&text)], [expected; 2]);
         }
     }
 }
