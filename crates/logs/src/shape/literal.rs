@@ -12,8 +12,8 @@ pub(super) struct Literal {
     bytes: Box<[u8]>,
 }
 
-const CHUNK: usize = 16;
-type Halves = [u64; 2];
+pub(super) const CHUNK: usize = 16;
+pub(super) type Halves = [u64; 2];
 
 impl Literal {
     pub(super) fn new(bytes: &[u8]) -> Self {
@@ -64,7 +64,7 @@ impl Literal {
 }
 
 #[inline(always)]
-fn halves(chunk: &[u8; CHUNK]) -> Halves {
+pub(super) fn halves(chunk: &[u8; CHUNK]) -> Halves {
     let [low, high] = chunk.as_chunks::<8>().0 else { return [0; 2] };
     [low, high].map(|half| u64::from_le_bytes(*half))
 }

@@ -12,7 +12,7 @@ pub(super) struct Minute {
 }
 
 /// The length of `2026-03-02T09:00:00.120Z`.
-const USUAL: usize = 24;
+pub(super) const USUAL: usize = 24;
 
 impl Default for Minute {
     fn default() -> Self {

@@ -5,14 +5,16 @@
 //! line of each says. A line that fits one exactly is valid JSON, and says what [`Layout::read`] would say of it;
 //! any other line goes the general way.
 //!
-//! `learn.rs` learns them, `step.rs` is what they are. Between two literals only the value is looked at, and no more
-//! of it than is needed: that it ends where it seems to is made sure by the literal behind it.
+//! `learn.rs` learns them, `step.rs` is what they are; `head.rs` takes several steps at once. Between two literals only
+//! the value is looked at, and no more of it than is needed: that it ends where it seems to is made sure by the literal
+//! behind it.
 
 #![expect(
     clippy::inline_always,
     reason = "all of it is one loop, and none of it need go through memory"
 )]
 
+mod head;
 mod learn;
 mod literal;
 mod minute;
@@ -21,6 +23,7 @@ mod step;
 mod text;
 
 use self::{
+    head::Heads,
     minute::Minute,
     number::{number_length, one_digit, skip_number, three_digits},
     step::{Form, Next, Role, Then},
@@ -37,7 +40,10 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Shapes<'a> {
     layout: &'a Layout,
+    /// The attempt of a line that does not number it.
+    unnumbered: u32,
     first: Next,
+    heads: Heads,
     minute: Minute,
     id: LikeLast,
 }
@@ -50,7 +56,9 @@ impl<'a> Shapes<'a> {
     pub(crate) fn learn(layout: &'a Layout, block: &[u8]) -> Self {
         Self {
             layout,
+            unnumbered: if layout.attempt.is_some() { FIRST_ATTEMPT } else { 0 },
             first: learn::learn(layout, block),
+            heads: Heads::default(),
             minute: Minute::default(),
             id: LikeLast::default(),
         }
@@ -80,13 +88,18 @@ impl<'a> Shapes<'a> {
         bytes: &'l [u8],
     ) -> Option<(bool, &'l [u8])> {
         // What a line may lack. Where an event has a time or an id, each of its lines has.
-        event.attempt = if self.layout.attempt.is_some() { FIRST_ATTEMPT } else { 0 };
+        event.attempt = self.unnumbered;
         event.took = None;
         let mut status = NO_STATUS;
-        let (mut next, mut rest) = (&self.first, bytes);
-        let kind = loop {
-            let (step, after) = next.step(rest)?;
-            (next, rest) = match &step.then {
+        let head = self.heads.read(bytes, &self.minute, event);
+        let (mut step, mut after) = if let Some(head) = head {
+            head
+        } else {
+            self.heads.miss(&self.first, &self.id);
+            self.first.step(bytes)?
+        };
+        let (kind, rest) = loop {
+            let (next, rest) = match &step.then {
                 Then::Number(next) => (next, skip_number(after)?),
                 Then::Text(next) => (next, after.get(plain_length(after)..)?),
                 Then::Time(next) => {
@@ -121,11 +134,9 @@ impl<'a> Shapes<'a> {
                 Then::Rare(role, form, next) => {
                     (next, rare(self.layout, *role, *form, (event, &mut status), after)?)
                 }
-                Then::End(kind) => {
-                    rest = after;
-                    break *kind;
-                }
+                Then::End(kind) => break (*kind, after),
             };
+            (step, after) = next.step(rest)?;
         };
         let rest = match rest {
             [] => rest,

@@ -1,5 +1,7 @@
 //! The steps that a line of a known shape goes through: each is a literal, and what stands behind it.
 
+use std::rc::Rc;
+
 use super::literal::Literal;
 use crate::event::Kind;
 
@@ -72,7 +74,7 @@ pub(super) enum Form {
 /// The steps that may come next.
 #[derive(Debug)]
 pub(super) enum Next {
-    Only(Box<Step>),
+    Only(Rc<Step>),
     AnyOf(Box<Alternatives>),
 }
 
@@ -82,9 +84,18 @@ impl Next {
         if let [_] = steps[..]
             && let Some((step, _)) = steps.pop()
         {
-            return Self::Only(Box::new(step));
+            return Self::Only(Rc::new(step));
         }
         Self::AnyOf(Box::new(Alternatives::of(steps)))
+    }
+
+    /// The most frequent first.
+    pub(super) fn steps(&self) -> impl Iterator<Item = &Rc<Step>> {
+        let (only, any_of) = match self {
+            Self::Only(step) => (Some(step), None),
+            Self::AnyOf(alternatives) => (None, Some(&alternatives.steps)),
+        };
+        only.into_iter().chain(any_of.into_iter().flatten().map(|(_, step)| step))
     }
 
     /// The step whose literal `bytes` begin with, and what follows it.
@@ -104,7 +115,7 @@ pub(super) struct Alternatives {
     at: usize,
     /// Each with that byte. They are tried one after the other: a table would make whatever comes next wait for the
     /// byte, where the processor guesses.
-    steps: Box<[(u8, Step)]>,
+    steps: Box<[(u8, Rc<Step>)]>,
 }
 
 impl Alternatives {
@@ -112,8 +123,11 @@ impl Alternatives {
         // The most frequent first.
         steps.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let shortest = steps.iter().map(|(step, _)| step.literal.bytes().len()).min().unwrap_or(0);
-        let at = (0..shortest).min_by_key(|&at| tries(&steps, at)).unwrap_or(0);
-        let steps = steps.into_iter().map(|(step, _)| (step.literal.bytes()[at], step)).collect();
+        let at = most_telling(0..shortest, |at| {
+            steps.iter().map(move |(step, count)| (step.literal.bytes()[at], *count))
+        });
+        let steps = steps.into_iter();
+        let steps = steps.map(|(step, _)| (step.literal.bytes()[at], Rc::new(step))).collect();
         Self { at, steps }
     }
 
@@ -131,15 +145,22 @@ impl Alternatives {
     }
 }
 
-/// How many steps all those seen would try, told apart by the byte there.
-fn tries(steps: &[(Step, usize)], at: usize) -> usize {
-    let mut seen = [0; 256];
-    let tries = steps.iter().map(|(step, count)| {
-        let same = &mut seen[usize::from(step.literal.bytes()[at])];
-        *same += 1;
-        *same * count
-    });
-    tries.sum()
+/// The one of `places` that takes the fewest tries to find what is sought: `bytes` has what each has there, and how often
+/// it is sought, in the order in which they are tried.
+pub(super) fn most_telling<B: Iterator<Item = (u8, usize)>>(
+    places: impl Iterator<Item = usize>,
+    bytes: impl Fn(usize) -> B,
+) -> usize {
+    let tries = |&at: &usize| {
+        let mut same = [0; 256];
+        let tries = bytes(at).map(|(byte, count)| {
+            let tries: &mut usize = &mut same[usize::from(byte)];
+            *tries += 1;
+            *tries * count
+        });
+        tries.sum::<usize>()
+    };
+    places.min_by_key(tries).unwrap_or(0)
 }
 
 #[cfg(test)]

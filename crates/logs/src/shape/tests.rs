@@ -56,10 +56,7 @@ const FOLLOWING: &[u8] =
 
 /// Whether the line is read the fast way, and then as the general way reads it, whatever follows.
 fn assert_alike(layout: &Layout, shapes: &mut Shapes<'_>, line: &[u8]) -> bool {
-    for length in [1, 9, FOLLOWING.len()] {
-        let followed = [line, &FOLLOWING[..length]].concat();
-        assert_bytes_alike(layout, shapes, &followed);
-    }
+    assert_bytes_alike(layout, shapes, &[line, FOLLOWING].concat());
     assert_bytes_alike(layout, shapes, line)
 }
 
@@ -112,6 +109,72 @@ fn a_line_of_very_many_fields_is_not_learnt() {
         let line = first.replace('}', &format!("{}}}", more.concat()));
         let mut shapes = Shapes::learn(&layout, line.as_bytes());
         assert_eq!(assert_alike(&layout, &mut shapes, line.as_bytes()), learnt);
+    }
+}
+
+/// As after many lines like `line`.
+fn know_heads_like(shapes: &mut Shapes<'_>, line: &[u8]) {
+    shapes.read(line, None);
+    shapes.heads = Heads::of(&shapes.first, shapes.id);
+}
+
+fn has_head(shapes: &Shapes<'_>, line: &[u8]) -> bool {
+    let mut event = BLANK;
+    shapes.heads.read(&[line, FOLLOWING].concat(), &shapes.minute, &mut event).is_some()
+}
+
+#[test]
+fn lines_like_many_before_have_a_head() {
+    for (side, sample) in &SAMPLES[..2] {
+        let layout = layout(*side, sample);
+        let mut shapes = Shapes::learn(&layout, sample.as_bytes());
+        // An escape is for the general way.
+        let lines = || sample.lines().filter(|line| !line.contains('\\'));
+        for line in lines() {
+            know_heads_like(&mut shapes, line.as_bytes());
+            assert!(has_head(&shapes, line.as_bytes()), "{line}");
+        }
+        let line = lines().next().unwrap();
+        know_heads_like(&mut shapes, line.as_bytes());
+        for (from, to) in [
+            (":00.120Z", ":01.120Z"),
+            ("extract-001", "extract-999"),
+            ("extract-001", "\u{7f}, {'[=-001"),
+            ("\"attempt\":1", "\"attempt\":9"),
+            ("\"attempt\":1", "\"attempt\":0"),
+        ] {
+            assert!(has_head(&shapes, line.replace(from, to).as_bytes()), "{to}");
+        }
+        for (from, to) in [
+            ("T09:00", "T09:01"),
+            (":00.120Z", ":60.120Z"),
+            ("extract-001", "extract-01"),
+            ("extract-001", "extract-0001"),
+            ("extract-001", "extract\"001"),
+            ("extract-001", "extract\\n01"),
+            ("\"attempt\":1", "\"attempt\":10"),
+            ("\"attempt\":1", "\"attempt\":?"),
+            ("\"attempt\":1", "\"attempt\":-1"),
+            ("service", "Service"),
+        ] {
+            assert!(!has_head(&shapes, line.replace(from, to).as_bytes()), "{to}");
+        }
+    }
+}
+
+#[test]
+fn heads_are_made_of_ids_as_they_are_and_made_anew_when_those_grow() {
+    let (side, sample) = SAMPLES[0];
+    let layout = layout(side, sample);
+    let mut shapes = Shapes::learn(&layout, sample.as_bytes());
+    let line = sample.lines().next().unwrap();
+    for id in ["extract-001", "extract-1234567890", "0b9c2f6e-8d1a-4c3b-9e7f-00112233aabb", "x"] {
+        let line = [line.replace("extract-001", id).as_bytes(), FOLLOWING].concat();
+        let first = shapes.read(&line, None).map(|(said, _)| said);
+        for _ in 0..2000 {
+            assert_eq!(shapes.read(&line, None).map(|(said, _)| said), first);
+        }
+        assert!(has_head(&shapes, &line), "{id}");
     }
 }
 
@@ -206,6 +269,11 @@ fn what_is_almost_a_known_line_is_read_as_the_general_way_reads_it() {
                 assert_alike(&layout, &mut shapes, line.as_bytes());
                 assert_alike(&layout, &mut shapes, &other);
             }
+            know_heads_like(&mut shapes, line.as_bytes());
+            for other in almost(line) {
+                assert_alike(&layout, &mut shapes, line.as_bytes());
+                assert_alike(&layout, &mut shapes, &other);
+            }
         }
     }
 }
@@ -217,6 +285,7 @@ proptest! {
     fn whatever_is_read_the_fast_way_is_what_the_general_way_reads(
         which in 0..SAMPLES.len(),
         line in any::<prop::sample::Index>(),
+        heads in any::<bool>(),
         edits in prop::collection::vec(
             (any::<prop::sample::Index>(), 0..4_u8, prop::sample::select(BYTES)), 0..4),
     ) {
@@ -225,6 +294,9 @@ proptest! {
         let mut shapes = Shapes::learn(&layout, sample.as_bytes());
         let lines: Vec<&str> = sample.lines().collect();
         let mut line = line.get(&lines).as_bytes().to_vec();
+        if heads {
+            know_heads_like(&mut shapes, &line);
+        }
         for (at, how, byte) in edits {
             let at = at.index(line.len().max(1));
             match how {

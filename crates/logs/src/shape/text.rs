@@ -1,8 +1,7 @@
 //! The texts in a line: JSON texts without escapes, in ASCII.
 
+use super::literal::CHUNK;
 use crate::layout::LONGEST_ID;
-
-const CHUNK: usize = 16;
 
 /// The length of the text that `bytes` begin with, up to its quote; `None`: it is another.
 pub(super) fn text_length(bytes: &[u8]) -> Option<usize> {
@@ -27,7 +26,7 @@ pub(super) fn plain_length(bytes: &[u8]) -> usize {
 
 /// Texts of 1 to [`LONGEST_ID`] bytes that are mostly as long as the one before: ids. Where the next ends is known
 /// before its bytes are, so what comes after it need not wait for them.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct LikeLast {
     length: usize,
     /// The bits of a chunk that are the text's, after its whole chunks.
@@ -45,6 +44,11 @@ impl LikeLast {
         Self { length, mask: (1 << (length % CHUNK * 8)) - 1 }
     }
 
+    /// The length of the last.
+    pub(super) fn last(&self) -> usize {
+        self.length
+    }
+
     /// The length of the text that `bytes` begin with, up to its quote, or up to what makes it another text; `None`:
     /// it is empty or too long.
     #[inline(always)]
@@ -57,7 +61,7 @@ impl LikeLast {
 
     /// Whether so many bytes are plain; also not, where that is hard to tell.
     #[inline(always)]
-    fn is_plain(&self, bytes: &[u8]) -> bool {
+    pub(super) fn is_plain(&self, bytes: &[u8]) -> bool {
         let mut rest = bytes;
         for _ in 0..self.length / CHUNK {
             let Some((chunk, after)) = rest.split_first_chunk() else { return false };

@@ -1,0 +1,205 @@
+//! How the lines of a shape mostly begin: all up to the first value whose length varies, compared at once.
+//!
+//! What a head says is what its steps would say, one after the other.
+
+use std::rc::Rc;
+
+use super::{
+    literal::{CHUNK, Halves, halves},
+    minute::{Minute, USUAL},
+    step::{Next, Step, Then, most_telling},
+    text::LikeLast,
+};
+use crate::event::Event;
+
+/// More are sought in longer than they spare.
+const MOST: usize = 16;
+/// After so many lines without a head the lengths of ids may be others than they were.
+const MANY: u32 = 1000;
+
+/// The heads of a log.
+#[derive(Debug, Default)]
+pub(super) struct Heads {
+    /// Where the byte is that tells them apart.
+    at: usize,
+    /// Each with that byte.
+    all: Box<[(u8, Head)]>,
+    /// All have an id of this length.
+    id: LikeLast,
+    /// How many lines had none since they were made.
+    misses: u32,
+}
+
+/// Up to and with the literal of a step.
+#[derive(Debug)]
+struct Head {
+    pieces: Box<[Piece]>,
+    length: usize,
+    /// Where its values are.
+    places: Places,
+    step: Rc<Step>,
+}
+
+/// Of a head's bytes: what they are, and the bits that are so in each line.
+#[derive(Debug)]
+struct Piece {
+    known: Halves,
+    mask: Halves,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Places {
+    time: usize,
+    id: usize,
+    /// Of one digit.
+    attempt: Option<usize>,
+}
+
+impl Heads {
+    /// Of lines that begin with one of `first`, and have an id like `id`.
+    pub(super) fn of(first: &Next, id: LikeLast) -> Self {
+        let mut sketches = Vec::new();
+        Sketch::default().extend(first, &id, &mut sketches);
+        let shortest = sketches.iter().map(|sketch| sketch.known.len()).min().unwrap_or(0);
+        let same_in_all = |at: &usize| sketches.iter().all(|sketch| sketch.mask[*at] == u8::MAX);
+        let at = most_telling((0..shortest).filter(same_in_all), |at| {
+            sketches.iter().map(move |sketch| (sketch.known[at], 1))
+        });
+        let heads = sketches.iter().filter_map(|sketch| Some((sketch.known[at], sketch.head()?)));
+        Self { at, all: heads.collect(), id, misses: 0 }
+    }
+
+    /// Reads a head into `event`: its last step, and what follows it.
+    #[inline(always)]
+    pub(super) fn read<'s, 'l>(
+        &'s self,
+        bytes: &'l [u8],
+        minute: &Minute,
+        event: &mut Event<'l>,
+    ) -> Option<(&'s Step, &'l [u8])> {
+        let byte = bytes.get(self.at)?;
+        for (known, head) in &self.all {
+            if known == byte && head.fits(bytes) {
+                return head.read(bytes, (minute, &self.id), event);
+            }
+        }
+        None
+    }
+
+    /// Takes note that a line of a log with those steps and that id had no head.
+    #[inline(never)]
+    pub(super) fn miss(&mut self, first: &Next, id: &LikeLast) {
+        self.misses += 1;
+        if self.misses == MANY {
+            *self = Self::of(first, *id);
+        }
+    }
+}
+
+impl Head {
+    #[inline(always)]
+    fn fits(&self, bytes: &[u8]) -> bool {
+        let Some(bytes) = bytes.get(..self.pieces.len() * CHUNK) else { return false };
+        let mut differs = [0; 2];
+        for (piece, chunk) in self.pieces.iter().zip(bytes.as_chunks().0) {
+            let [low, high] = halves(chunk);
+            differs[0] |= (low ^ piece.known[0]) & piece.mask[0];
+            differs[1] |= (high ^ piece.known[1]) & piece.mask[1];
+        }
+        differs == [0; 2]
+    }
+
+    /// Reads the values of a line that fits.
+    #[inline(always)]
+    fn read<'l>(
+        &self,
+        bytes: &'l [u8],
+        (minute, like): (&Minute, &LikeLast),
+        event: &mut Event<'l>,
+    ) -> Option<(&Step, &'l [u8])> {
+        let (at, _) = minute.quick(bytes.get(self.places.time..)?)?;
+        let id = bytes.get(self.places.id..)?;
+        if !like.is_plain(id) {
+            return None;
+        }
+        let (id, rest) = (id.get(..like.last())?, bytes.get(self.length..)?);
+        if let Some(place) = self.places.attempt {
+            // Its upper half is part of what fits.
+            let digit = bytes.get(place)?.wrapping_sub(b'0');
+            if digit > 9 {
+                return None;
+            }
+            event.attempt = digit.into();
+        }
+        (event.at, event.id) = (at, id);
+        Some((&*self.step, rest))
+    }
+}
+
+/// A head while it is put together.
+#[derive(Clone, Default)]
+struct Sketch {
+    known: Vec<u8>,
+    mask: Vec<u8>,
+    time: Option<usize>,
+    id: Option<usize>,
+    attempt: Option<usize>,
+    step: Option<Rc<Step>>,
+}
+
+impl Sketch {
+    /// Adds to `heads` those that go on so, the most frequent first.
+    fn extend(&self, next: &Next, id: &LikeLast, heads: &mut Vec<Self>) {
+        for step in next.steps() {
+            if heads.len() == MOST {
+                return;
+            }
+            let mut longer = self.clone();
+            longer.push(step.literal.bytes(), u8::MAX);
+            let end = Some(longer.known.len());
+            // Each is there once at most: a line has each name once.
+            let next = match &step.then {
+                Then::Time(next) => {
+                    longer.time = end;
+                    longer.push(&[0; USUAL], 0);
+                    next
+                }
+                Then::Id(next) => {
+                    longer.id = end;
+                    longer.push(&vec![0; id.last()], 0);
+                    next
+                }
+                Then::Attempt(next) => {
+                    longer.attempt = end;
+                    longer.push(b"0", 0xf0);
+                    next
+                }
+                _ => {
+                    longer.step = Some(Rc::clone(step));
+                    heads.push(longer);
+                    continue;
+                }
+            };
+            longer.extend(next, id, heads);
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8], mask: u8) {
+        self.known.extend(bytes);
+        self.mask.resize(self.known.len(), mask);
+    }
+
+    /// Where it has a time and an id, as most lines do.
+    fn head(&self) -> Option<Head> {
+        let places = Places { time: self.time?, id: self.id?, attempt: self.attempt };
+        let padded = |bytes: &[u8]| {
+            let mut chunk = [0; CHUNK];
+            chunk[..bytes.len()].copy_from_slice(bytes);
+            halves(&chunk)
+        };
+        let pieces = self.known.chunks(CHUNK).zip(self.mask.chunks(CHUNK));
+        let pieces = pieces.map(|(known, mask)| Piece { known: padded(known), mask: padded(mask) });
+        let step = self.step.clone()?;
+        Some(Head { pieces: pieces.collect(), length: self.known.len(), places, step })
+    }
+}
