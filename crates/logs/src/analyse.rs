@@ -71,6 +71,8 @@ struct Gathered {
 
 struct Loss {
     attempt: Attempt,
+    /// The request's id, and the attempt's number.
+    id: (String, u32),
     /// `None`: neither log says when it began.
     silence: Option<Silence>,
     too_late: bool,
@@ -89,7 +91,7 @@ fn both(everything: &Everything) -> Result<Analysis, LogsError> {
             Join::Order => ends.iter().copied().max().unwrap_or(Millis::MAX),
             _ => ends.get(usize::from(attempt.file)).copied().unwrap_or(Millis::MAX),
         };
-        let lost = gathered.add(attempt, assumed, end);
+        let lost = gathered.add(attempt, assumed, end, store);
         let again = before == Some((attempt.record, true)) && attempt.client.is_some();
         gathered.counts.retried += u64::from(again);
         before = Some((attempt.record, lost));
@@ -99,8 +101,8 @@ fn both(everything: &Everything) -> Result<Analysis, LogsError> {
     }
     if *join == Join::IdAndAttempt {
         let next = |loss: &&Loss| {
-            let (id, attempt) = store.id(loss.attempt.record);
-            attempt.checked_add(1).is_some_and(|next| store.find(&id, next).is_some())
+            let (id, attempt) = &loss.id;
+            attempt.checked_add(1).is_some_and(|next| store.find(id, next).is_some())
         };
         gathered.counts.retried += gathered.lost.iter().filter(next).count() as u64;
     }
@@ -120,7 +122,7 @@ fn both(everything: &Everything) -> Result<Analysis, LogsError> {
     Ok(Analysis {
         class,
         counts: gathered.counts,
-        lost: gathered.lost.iter().map(|loss| lost_request(store, loss)).collect(),
+        lost: gathered.lost.into_iter().map(lost_request).collect(),
         limit,
         longest_received: gathered.longest_received.map(between),
         shortest_lost: gathered.shortest_lost.map(between),
@@ -137,7 +139,7 @@ fn both(everything: &Everything) -> Result<Analysis, LogsError> {
 
 impl Gathered {
     /// Counts an attempt; says whether its answer was lost.
-    fn add(&mut self, attempt: &Attempt, skew: Skew, log_end: Millis) -> bool {
+    fn add(&mut self, attempt: &Attempt, skew: Skew, log_end: Millis, store: &Store) -> bool {
         if let Some((waited, kind)) = wait(attempt) {
             match kind {
                 Kind::TimedOut => self.timed_out.push(waited),
@@ -181,7 +183,9 @@ impl Gathered {
                 if too_late {
                     self.note_left(by_timer);
                 }
-                self.lose(attempt, silence, too_late);
+                // Now its record is at hand.
+                let id = store.id(attempt.record);
+                self.lose(Loss { attempt: *attempt, id, silence, too_late });
                 return true;
             }
             Fate::Unseen => counts.unseen += 1,
@@ -203,9 +207,10 @@ impl Gathered {
         }
     }
 
-    fn lose(&mut self, attempt: &Attempt, silence: Option<Silence>, too_late: bool) {
+    fn lose(&mut self, loss: Loss) {
+        let Loss { attempt, silence, too_late, .. } = loss;
         self.wasted += duration(attempt.server.and_then(|server| server.took()).unwrap_or(0));
-        self.lost.push(Loss { attempt: *attempt, silence, too_late });
+        self.lost.push(loss);
         let Some(silence) = silence else { return };
         if too_late {
             self.late.push(milli32(silence.high));
@@ -280,9 +285,8 @@ fn timer(constant: Constant) -> Timer {
     Timer { after: duration(constant.at), requests: constant.count }
 }
 
-fn lost_request(store: &Store, loss: &Loss) -> LostRequest {
-    let Loss { attempt, silence, too_late } = loss;
-    let (id, number) = store.id(attempt.record);
+fn lost_request(loss: Loss) -> LostRequest {
+    let Loss { attempt, id: (id, number), silence, too_late } = loss;
     let server = attempt.server.unwrap_or_default();
     LostRequest {
         id,
@@ -291,7 +295,7 @@ fn lost_request(store: &Store, loss: &Loss) -> LostRequest {
         sent_at: server.sent().unwrap_or_default(),
         silent: silence.map(between),
         server_took: server.took().map(duration),
-        too_late: *too_late,
+        too_late,
     }
 }
 
