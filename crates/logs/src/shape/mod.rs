@@ -144,13 +144,21 @@ impl<'a> Shapes<'a> {
             _ => return None,
         };
         let Some(kind) = kind else { return Some((false, rest)) };
-        event.kind = if status == NO_STATUS {
-            kind
-        } else {
-            words::refined(kind, Some(status), std::iter::empty())
-        };
+        event.kind = if is_answer(status) { kind } else { without_answer(kind, status) };
         Some((true, rest))
     }
+}
+
+/// Whether a status surely leaves what a line says as it is: most do.
+#[inline(always)]
+fn is_answer(status: u16) -> bool {
+    // Errors start there (RFC 9110).
+    status < 400
+}
+
+#[cold]
+fn without_answer(kind: Kind, status: u16) -> Kind {
+    words::refined(kind, Some(status), std::iter::empty())
 }
 
 /// An event that no line has said anything of.

@@ -112,6 +112,15 @@ fn a_line_of_very_many_fields_is_not_learnt() {
     }
 }
 
+#[test]
+fn a_status_that_is_no_error_changes_nothing() {
+    for status in (0..=u16::MAX).filter(|status| is_answer(*status)) {
+        for kind in [Kind::Answered, Kind::Sent, Kind::Broken, Kind::Failed, Kind::Part] {
+            assert_eq!(without_answer(kind, status), kind, "{status}");
+        }
+    }
+}
+
 /// As after many lines like `line`.
 fn know_heads_like(shapes: &mut Shapes<'_>, line: &[u8]) {
     shapes.read(line, None);
