@@ -82,6 +82,7 @@ const TOLERANCE: Millis = 1000;
 /// Calls `visit` with each attempt. `skew` is by how much the server's clock is ahead, as far as it is known.
 pub(crate) fn each(store: &Store, skew: Millis, mut visit: impl FnMut(&Attempt)) {
     let mut events = Vec::new();
+    let mut attempts = Vec::new();
     for number in 0..store.len() {
         // A store holds no more records than a number can count.
         let number = Number::try_from(number).unwrap_or(Number::MAX);
@@ -89,15 +90,25 @@ pub(crate) fn each(store: &Store, skew: Millis, mut visit: impl FnMut(&Attempt))
         if record.is_free() {
             continue;
         }
-        if record.has_more() {
-            cut(store, number, skew, &mut events, &mut visit);
+        attempts.clear();
+        // One call for both kinds, so that it becomes part of the loop.
+        let plain_one;
+        let all: &[Attempt] = if record.has_more() {
+            cut(store, number, skew, &mut events, &mut |attempt: &Attempt| attempts.push(*attempt));
+            &attempts
         } else {
-            visit(&plain(store, number));
+            plain_one = plain(store, number);
+            std::slice::from_ref(&plain_one)
+        };
+        for attempt in all {
+            visit(attempt);
         }
     }
 }
 
 /// Of a record that is one attempt.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "so that whoever visits all need not have it in memory")]
 pub(crate) fn plain(store: &Store, number: Number) -> Attempt {
     let record = store.get(number);
     let at = |slot| record.get(slot).map(|offset| time(offset, store.base()));
