@@ -2,29 +2,29 @@
 //!
 //! The options that make the kernel send exactly one are the program's own afterwards: a second process puts
 //! them back when this one is done with them, or has died.
-#![allow(unsafe_code, reason = "fork: the second process, with its reason")]
 #![allow(clippy::disallowed_methods, reason = "a probe's answer is waited for in real time")]
+
+mod guard;
 
 use std::{
     io,
-    os::fd::{AsRawFd as _, OwnedFd},
     thread::sleep,
     time::{Duration, Instant},
 };
 
 use rustix::{
-    io::{Errno, read, write},
+    io::Errno,
     net::sockopt,
-    pipe::{PipeFlags, pipe_with},
-    process::{Pid, Resource, Rlimit, WaitOptions, getrlimit, setrlimit, setsid, waitpid},
+    process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 use stillopen_collect::SocketOptions;
 use stillopen_model::{Keepalive, KeepaliveTimes, KeepaliveValues};
 
+use self::guard::Guard;
 use crate::{
-    Refusal,
+    Held, Refusal,
+    held::Watch,
     options::put_back_unless_changed,
-    signals,
     socket::{has_data_in_flight, has_ended, tcp_info},
 };
 
@@ -73,6 +73,8 @@ pub enum Answer {
     },
     /// A probe drew a reset: the connection has ended.
     Reset,
+    /// Nothing came, and its program closed it meanwhile.
+    Closed,
     /// Data is in flight: keepalive does not run, and the data asks already. It was left alone.
     InFlight,
     /// It is not established. It was left alone.
@@ -87,45 +89,56 @@ pub enum Answer {
 const ESTABLISHED: u8 = 1;
 
 /// Asks [`BATCH`] sockets at most, all at the same time: three seconds at the longest. A socket is let go as soon
-/// as it has answered.
+/// as it has answered, or its program has closed it.
 ///
 /// # Errors
 /// No second process could be started: nothing has been changed then. Or not every option could be put back.
-pub fn ask(sockets: Vec<OwnedFd>, stakes: Stakes) -> io::Result<Vec<Answer>> {
+pub fn ask(sockets: Vec<Held>, stakes: Stakes) -> io::Result<Vec<Answer>> {
     let mut asked: Vec<Asked> =
         sockets.into_iter().map(|socket| Asked::new(socket, stakes)).collect();
     if asked.iter().all(|one| one.answer.is_some()) {
         return Ok(asked.into_iter().map(Asked::answer).collect());
     }
     let guard = Guard::start(&asked)?;
-    let is_open = |one: &&mut (u8, &mut Asked)| one.1.answer.is_none();
-    for (number, one) in (0..).zip(&mut asked) {
-        if one.answer.is_none()
-            && let Err(errno) = one.prepare()
-        {
-            one.answer = Some(Answer::Refused(Refusal::Options(errno.into())));
-            guard.settled(number);
-        }
+    let mut watch = Watch::beside(guard.pid());
+    for one in &mut asked {
+        one.meanwhile(Open::prepare);
     }
     for probes in 1..=TRIES {
-        for one in asked.iter_mut().filter(|one| one.answer.is_none() && probes <= one.tries) {
-            one.probe();
+        for one in &mut asked {
+            one.meanwhile(|open| if probes <= open.tries { open.probe() } else { None });
         }
         let start = Instant::now();
+        settle(&mut asked, &guard);
         while start.elapsed() < PATIENCE && asked.iter().any(|one| one.answer.is_none()) {
             sleep(LOOK);
-            let mut open: Vec<(u8, &mut Asked)> = (0..).zip(&mut asked).collect();
-            for (number, one) in open.iter_mut().filter(is_open) {
-                one.look(start, probes.min(one.tries));
-                if one.answer.is_some() {
-                    one.let_go();
-                    guard.settled(*number);
-                }
-            }
+            look(&mut asked, &mut watch, start, probes);
+            settle(&mut asked, &guard);
         }
     }
     guard.put_back()?;
     Ok(asked.into_iter().map(Asked::answer).collect())
+}
+
+/// What has become of each since `asked_at`, when it was sent its last probe.
+fn look(asked: &mut [Asked], watch: &mut Watch, asked_at: Instant, probes: u32) {
+    for one in asked.iter_mut() {
+        one.meanwhile(|open| open.look(asked_at, probes));
+    }
+    let waiting = asked.iter_mut().enumerate();
+    let held = waiting.filter_map(|(at, one)| Some((at, &mut one.waiting()?.socket)));
+    for at in watch.closed(held) {
+        asked[at].meanwhile(|open| open.look(asked_at, probes).or(Some(Answer::Closed)));
+    }
+}
+
+/// Lets go of those whose answer is known, here and in the second process.
+fn settle(asked: &mut [Asked], guard: &Guard) {
+    for (number, one) in (0..).zip(asked) {
+        if one.let_go() {
+            guard.settled(number);
+        }
+    }
 }
 
 /// How many sockets can be asked at once: [`BATCH`], or fewer where the limit of open files is small. The soft
@@ -152,183 +165,121 @@ pub(crate) fn is_being_asked(options: &SocketOptions) -> bool {
     options.keepalive.on_values() == Some(ASKING) && options.user_timeout.get().is_zero()
 }
 
-/// One socket, being asked.
+/// One that is to be asked.
 struct Asked {
-    /// `None`: it was let go.
-    socket: Option<OwnedFd>,
-    /// `None`: it could not be read, and is not changed.
-    before: Option<SocketOptions>,
-    /// How many probes it may be sent.
-    tries: u32,
+    /// `None`: it was let go, or there is no need to ask.
+    open: Option<Open>,
+    /// `None`: it is not known yet.
     answer: Option<Answer>,
 }
 
+/// A socket, being asked.
+struct Open {
+    socket: Held,
+    before: SocketOptions,
+    /// How many probes it may be sent.
+    tries: u32,
+}
+
 impl Asked {
-    fn new(socket: OwnedFd, stakes: Stakes) -> Self {
-        match Self::before(&socket, stakes) {
-            Ok((before, tries, answer)) => {
-                Self { socket: Some(socket), before: Some(before), tries, answer }
+    /// What is not to be asked is let go at once: others may be waited for.
+    fn new(socket: Held, stakes: Stakes) -> Self {
+        match needed(&socket, stakes) {
+            Ok(Ok((before, tries))) => {
+                Self { open: Some(Open { socket, before, tries }), answer: None }
             }
+            Ok(Err(answer)) => Self { open: None, answer: Some(answer) },
             Err(cause) => {
-                let answer = Some(Answer::Refused(Refusal::Options(cause)));
-                Self { socket: Some(socket), before: None, tries: 0, answer }
+                Self { open: None, answer: Some(Answer::Refused(Refusal::Options(cause))) }
             }
         }
     }
 
-    /// Its options, how often it may be asked, and what needs no probe to be told.
-    fn before(
-        socket: &OwnedFd,
-        stakes: Stakes,
-    ) -> io::Result<(SocketOptions, u32, Option<Answer>)> {
-        let before = SocketOptions::read(socket)?;
-        let info = tcp_info(socket)?;
-        let counters = &info.counters;
-        let tries = match (stakes, before.keepalive) {
-            (Stakes::Harmless, Keepalive::On(KeepaliveTimes { count: Some(count), .. })) => {
-                let by_count = count.saturating_sub(1 + u32::from(info.probes));
-                if before.user_timeout.get().is_zero() { by_count.min(TRIES) } else { 0 }
-            }
-            _ => TRIES,
-        };
-        let answer = if has_ended(&info) {
-            Some(Answer::Reset)
-        } else if info.state != ESTABLISHED {
-            Some(Answer::NotEstablished)
-        } else if is_being_asked(&before) {
-            Some(Answer::Refused(Refusal::BeingAsked))
-        } else if counters.last_ack_recv.min(counters.last_data_recv).get() < ASKING.idle {
-            Some(Answer::Answers { probes: 0 })
-        } else if has_data_in_flight(socket)? {
-            Some(Answer::InFlight)
-        } else if tries == 0 {
-            Some(Answer::OwnKeepalive)
-        } else {
-            None
-        };
-        Ok((before, tries, answer))
+    /// One that is being asked, and has not answered yet.
+    fn waiting(&mut self) -> Option<&mut Open> {
+        self.open.as_mut().filter(|_| self.answer.is_none())
     }
 
-    /// From now on one probe, and no second one by itself, whatever becomes of it.
-    fn prepare(&self) -> Result<(), Errno> {
-        let Some(socket) = &self.socket else { return Ok(()) };
-        sockopt::set_tcp_user_timeout(socket, 0)?;
-        sockopt::set_tcp_keepintvl(socket, ASKING.interval)?;
-        sockopt::set_tcp_keepcnt(socket, ASKING.count)?;
-        sockopt::set_socket_keepalive(socket, true)
-    }
-
-    fn probe(&mut self) {
-        let Some(socket) = &self.socket else { return };
-        if let Err(errno) = sockopt::set_tcp_keepidle(socket, ASKING.idle) {
-            self.answer = Some(Answer::Refused(Refusal::Options(errno.into())));
+    /// Calls `act` on it while it has no answer; what that gives is its answer.
+    fn meanwhile(&mut self, act: impl FnOnce(&Open) -> Option<Answer>) {
+        if let Some(open) = self.waiting() {
+            self.answer = act(open);
         }
     }
 
-    fn look(&mut self, asked_at: Instant, probes: u32) {
-        let Some(socket) = &self.socket else { return };
-        match tcp_info(socket) {
-            Ok(info) if has_ended(&info) => self.answer = Some(Answer::Reset),
-            Ok(info) => {
-                let heard = info.counters.last_ack_recv.min(info.counters.last_data_recv).get();
-                if heard < asked_at.elapsed() {
-                    self.answer = Some(Answer::Answers { probes });
-                }
-            }
-            Err(cause) => self.answer = Some(Answer::Refused(Refusal::Options(cause))),
+    /// Puts the options back and closes this copy, where the answer is known; whether it did so now.
+    fn let_go(&mut self) -> bool {
+        let Some(open) = self.open.take_if(|_| self.answer.is_some()) else { return false };
+        if let Err(errno) = put_back_unless_changed(&open.socket, open.before) {
+            self.answer = Some(cannot_be_set(errno));
         }
-    }
-
-    /// Puts its options back and closes this descriptor, which holds up the end of a socket that its program
-    /// closes.
-    fn let_go(&mut self) {
-        if let (Some(socket), Some(before)) = (self.socket.take(), self.before)
-            && let Err(errno) = put_back_unless_changed(&socket, before)
-        {
-            self.answer = Some(Answer::Refused(Refusal::Options(errno.into())));
-        }
+        true
     }
 
     fn answer(self) -> Answer {
-        self.answer.unwrap_or(Answer::NoAnswer { probes: self.tries })
+        let probes = self.open.map_or(0, |open| open.tries);
+        self.answer.unwrap_or(Answer::NoAnswer { probes })
     }
 }
 
-/// A process that puts the sockets' options back as soon as this one lets go, however it ends.
-struct Guard {
-    let_go: OwnedFd,
-    pid: Pid,
+/// Its options and how often it may be asked, or what needs no probe to be told.
+fn needed(socket: &Held, stakes: Stakes) -> io::Result<Result<(SocketOptions, u32), Answer>> {
+    let before = SocketOptions::read(socket)?;
+    let info = tcp_info(socket)?;
+    let counters = &info.counters;
+    let tries = match (stakes, before.keepalive) {
+        (Stakes::Harmless, Keepalive::On(KeepaliveTimes { count: Some(count), .. })) => {
+            let by_count = count.saturating_sub(1 + u32::from(info.probes));
+            if before.user_timeout.get().is_zero() { by_count.min(TRIES) } else { 0 }
+        }
+        _ => TRIES,
+    };
+    Ok(if has_ended(&info) {
+        Err(Answer::Reset)
+    } else if info.state != ESTABLISHED {
+        Err(Answer::NotEstablished)
+    } else if is_being_asked(&before) {
+        Err(Answer::Refused(Refusal::BeingAsked))
+    } else if counters.last_ack_recv.min(counters.last_data_recv).get() < ASKING.idle {
+        Err(Answer::Answers { probes: 0 })
+    } else if has_data_in_flight(socket)? {
+        Err(Answer::InFlight)
+    } else if tries == 0 {
+        Err(Answer::OwnKeepalive)
+    } else {
+        Ok((before, tries))
+    })
 }
 
-impl Guard {
-    fn start(asked: &[Asked]) -> io::Result<Self> {
-        let (until, let_go) = pipe_with(PipeFlags::CLOEXEC)?;
-        // The child is born with all signals blocked: one that ends this process does not end it, too.
-        let mask = signals::block_all();
-        // SAFETY: what the child does until it ends are system calls on descriptors and memory that exist
-        // already; it allocates nothing and takes no lock, so no other thread of this process matters.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            drop(let_go);
-            let status = i32::from(guard(asked, &until).is_err());
-            // SAFETY: it ends this process, and runs nothing that the parent registered.
-            unsafe { libc::_exit(status) }
-        }
-        let error = io::Error::last_os_error();
-        signals::restore(&mask);
-        match Pid::from_raw(child).filter(|_| child > 0) {
-            Some(pid) => Ok(Self { let_go, pid }),
-            None => Err(error),
-        }
+impl Open {
+    /// From now on one probe, and no second one by itself, whatever becomes of it.
+    fn prepare(&self) -> Option<Answer> {
+        let Self { socket, .. } = self;
+        sockopt::set_tcp_user_timeout(socket, 0)
+            .and_then(|()| sockopt::set_tcp_keepintvl(socket, ASKING.interval))
+            .and_then(|()| sockopt::set_tcp_keepcnt(socket, ASKING.count))
+            .and_then(|()| sockopt::set_socket_keepalive(socket, true))
+            .err()
+            .map(cannot_be_set)
     }
 
-    /// This one's options have been put back: it can be closed there, too.
-    fn settled(&self, number: u8) {
-        // Where the other process is gone, nothing more is to be done either.
-        let _ = write(&self.let_go, &[number]);
+    fn probe(&self) -> Option<Answer> {
+        sockopt::set_tcp_keepidle(&self.socket, ASKING.idle).err().map(cannot_be_set)
     }
 
-    fn put_back(self) -> io::Result<()> {
-        drop(self.let_go);
-        let ended = rustix::io::retry_on_intr(|| waitpid(Some(self.pid), WaitOptions::empty()))?;
-        match ended.and_then(|(_, status)| status.exit_status()) {
-            Some(0) => Ok(()),
-            _ => Err(io::Error::other("the sockets' options could not all be put back")),
-        }
-    }
-}
-
-/// The second process: what it is told is settled it closes, and puts the rest back at the end. It allocates
-/// nothing.
-fn guard(asked: &[Asked], until: &OwnedFd) -> Result<(), Errno> {
-    // A terminal's hang-up is for its session.
-    let _ = setsid();
-    let mut settled = [false; BATCH];
-    let mut number = [0_u8; 1];
-    loop {
-        match read(until, &mut number) {
-            Ok(0) => break,
-            Ok(_) => {
-                let number = usize::from(number[0]);
-                if let (Some(settled), Some(one)) = (settled.get_mut(number), asked.get(number))
-                    && let Some(socket) = &one.socket
-                {
-                    *settled = true;
-                    // SAFETY: this process never drops its copy of the list, so nobody closes it again.
-                    unsafe { libc::close(socket.as_raw_fd()) };
-                }
+    fn look(&self, asked_at: Instant, probes: u32) -> Option<Answer> {
+        let probes = probes.min(self.tries);
+        match tcp_info(&self.socket) {
+            Ok(info) if has_ended(&info) => Some(Answer::Reset),
+            Ok(info) => {
+                let heard = info.counters.last_ack_recv.min(info.counters.last_data_recv).get();
+                (heard < asked_at.elapsed()).then_some(Answer::Answers { probes })
             }
-            Err(Errno::INTR) => {}
-            Err(_) => break,
+            Err(cause) => Some(Answer::Refused(Refusal::Options(cause))),
         }
     }
-    let mut result = Ok(());
-    for (one, settled) in asked.iter().zip(settled) {
-        if let (false, None, Some(before), Some(socket)) =
-            (settled, &one.answer, one.before, &one.socket)
-        {
-            result = put_back_unless_changed(socket, before).and(result);
-        }
-    }
-    result
+}
+
+fn cannot_be_set(errno: Errno) -> Answer {
+    Answer::Refused(Refusal::Options(errno.into()))
 }

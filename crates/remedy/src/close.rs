@@ -4,7 +4,6 @@
 use std::{
     io,
     net::{IpAddr, SocketAddr},
-    os::fd::OwnedFd,
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -14,7 +13,8 @@ use stillopen_collect::{SocketOptions, request_done};
 use stillopen_model::KeepaliveValues;
 
 use crate::{
-    Answer, Refusal, Stakes, ask,
+    Answer, Held, Refusal, Stakes, ask,
+    held::Watch,
     options::put_back,
     socket::{bound_device, has_data_in_flight, has_ended, tcp_info},
     turn_on,
@@ -40,16 +40,19 @@ pub enum Closed {
     Destroyed,
     /// By its own probes: its program sees `ECONNRESET` or `ETIMEDOUT`.
     Probed,
+    /// By its program, which closed it meanwhile.
+    ByItsProgram,
 }
 
 /// Asks [`BATCH`](crate::BATCH) sockets at most a last time, since nothing that is alive may be ended. `None`: it is as
-/// dead as it looked; [`Closed::Probed`]: the question has ended it.
+/// dead as it looked; otherwise it has ended while it was asked.
 ///
 /// # Errors
 /// They could not be asked.
-pub fn confirm(sockets: Vec<OwnedFd>) -> io::Result<Vec<Result<Option<Closed>, Refusal>>> {
+pub fn confirm(sockets: Vec<Held>) -> io::Result<Vec<Result<Option<Closed>, Refusal>>> {
     let confirmed = |answer| match answer {
         Answer::Reset => Ok(Some(Closed::Probed)),
+        Answer::Closed => Ok(Some(Closed::ByItsProgram)),
         // Data that is in flight asks by itself, and half of a connection has no keepalive of its own.
         Answer::NoAnswer { .. }
         | Answer::InFlight
@@ -62,7 +65,7 @@ pub fn confirm(sockets: Vec<OwnedFd>) -> io::Result<Vec<Result<Option<Closed>, R
 }
 
 /// Ends the connection between `local` and `peer` of the calling thread's network namespace, which `socket` is a
-/// descriptor of. Where the caller may not have the kernel do it, it is given keepalive 1/1/3 and waited for; what
+/// copy of. Where the caller may not have the kernel do it, it is given keepalive 1/1/3 and waited for; what
 /// does not end by that has its options back.
 ///
 /// # Errors
@@ -71,33 +74,38 @@ pub fn end(
     local: SocketAddr,
     peer: SocketAddr,
     cookie: u64,
-    socket: &OwnedFd,
+    mut socket: Held,
 ) -> Result<Closed, Refusal> {
-    let device = bound_device(socket).map_err(Refusal::Options)?;
+    let device = bound_device(&socket).map_err(Refusal::Options)?;
     match request_done(Some(SOCK_DIAG), SOCK_DESTROY, &request(local, peer, device, cookie)) {
         Ok(()) => Ok(Closed::Destroyed),
-        Err(_) if has_ended(&tcp_info(socket).map_err(Refusal::Options)?) => Ok(Closed::Probed),
-        Err(refused) if refused.is_permission() => by_its_own_probes(socket),
+        Err(_) if has_ended(&tcp_info(&socket).map_err(Refusal::Options)?) => Ok(Closed::Probed),
+        Err(refused) if refused.is_permission() => by_its_own_probes(&mut socket),
         Err(refused) => Err(Refusal::Kernel(refused.to_string())),
     }
 }
 
-fn by_its_own_probes(socket: &OwnedFd) -> Result<Closed, Refusal> {
+fn by_its_own_probes(socket: &mut Held) -> Result<Closed, Refusal> {
     let failed = |errno: Errno| Refusal::Options(errno.into());
-    if has_data_in_flight(socket).map_err(Refusal::Options)? {
+    if has_data_in_flight(&*socket).map_err(Refusal::Options)? {
         return Err(Refusal::InFlight);
     }
-    let before = SocketOptions::read(socket).map_err(failed)?;
-    turn_on(socket, TIGHTEST).map_err(failed)?;
+    let before = SocketOptions::read(&*socket).map_err(failed)?;
+    turn_on(&*socket, TIGHTEST).map_err(failed)?;
+    let mut watch = Watch::default();
     let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(PATIENCE_S) {
-        if has_ended(&tcp_info(socket).map_err(Refusal::Options)?) {
+    let mut is_closed = false;
+    while start.elapsed() < Duration::from_secs(PATIENCE_S) && !is_closed {
+        is_closed = watch.is_closed(socket);
+        if has_ended(&tcp_info(&*socket).map_err(Refusal::Options)?) {
             return Ok(Closed::Probed);
         }
-        sleep(LOOK);
+        if !is_closed {
+            sleep(LOOK);
+        }
     }
-    put_back(socket, before).map_err(failed)?;
-    Err(Refusal::StillThere(PATIENCE_S))
+    put_back(&*socket, before).map_err(failed)?;
+    if is_closed { Ok(Closed::ByItsProgram) } else { Err(Refusal::StillThere(PATIENCE_S)) }
 }
 
 /// `struct inet_diag_req_v2`: family, protocol, extensions, padding, states, ports, addresses, device, cookie.

@@ -3,12 +3,15 @@
 
 use std::{
     io,
-    os::fd::OwnedFd,
     thread::sleep,
     time::{Duration, Instant},
 };
 
-use crate::socket::{has_ended, tcp_info};
+use crate::{
+    Held,
+    held::Watch,
+    socket::{has_ended, tcp_info},
+};
 
 /// For how long all of them together are waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -24,6 +27,8 @@ pub enum FirstProbe {
     NoAnswerYet,
     /// The connection has ended: by a reset, or by a keepalive that gives up within these seconds.
     Ended,
+    /// Nothing, and its program closed the connection meanwhile.
+    Closed,
 }
 
 impl FirstProbe {
@@ -34,6 +39,7 @@ impl FirstProbe {
             Self::Answered => "answered",
             Self::NoAnswerYet => "no_answer_yet",
             Self::Ended => "ended",
+            Self::Closed => "closed",
         }
     }
 }
@@ -41,7 +47,7 @@ impl FirstProbe {
 /// A connection whose first probe goes out now.
 #[derive(Debug)]
 pub struct Probed {
-    socket: OwnedFd,
+    socket: Held,
     heard: Duration,
     since: Instant,
 }
@@ -49,11 +55,16 @@ pub struct Probed {
 impl Probed {
     /// `socket` was probed a moment ago, when its peer had last been heard `heard` ago: a second at the least.
     #[must_use]
-    pub fn new(socket: OwnedFd, heard: Duration) -> Self {
+    pub fn new(socket: Held, heard: Duration) -> Self {
         Self { socket, heard, since: Instant::now() }
     }
 
-    fn look(&self) -> io::Result<FirstProbe> {
+    /// A socket that can't be read stays what it was: nothing is known of an answer.
+    fn look(&self) -> FirstProbe {
+        self.read().unwrap_or(FirstProbe::NoAnswerYet)
+    }
+
+    fn read(&self) -> io::Result<FirstProbe> {
         let info = tcp_info(&self.socket)?;
         let heard = info.counters.last_ack_recv.min(info.counters.last_data_recv).get();
         Ok(if has_ended(&info) {
@@ -67,18 +78,29 @@ impl Probed {
     }
 }
 
-/// What each met, two seconds after the last was probed at the latest. A descriptor is closed as soon as it is known:
-/// it holds up the end of a socket that its program closes.
+/// What each met, two seconds after the last was probed at the latest. A copy is closed as soon as that is known, or
+/// its program has closed the socket.
 #[must_use]
 pub fn first_probes(probed: Vec<Probed>) -> Vec<FirstProbe> {
     let until = probed.iter().map(|one| one.since + PATIENCE).max();
     let mut met = vec![FirstProbe::NoAnswerYet; probed.len()];
+    let mut watch = Watch::default();
     let mut open: Vec<(usize, Probed)> = probed.into_iter().enumerate().collect();
     loop {
         open.retain(|(at, one)| {
-            // A socket that can't be read stays what it was: nothing is known of an answer.
-            met[*at] = one.look().unwrap_or(FirstProbe::NoAnswerYet);
+            met[*at] = one.look();
             met[*at] == FirstProbe::NoAnswerYet
+        });
+        let closed = watch.closed(open.iter_mut().map(|(at, one)| (*at, &mut one.socket)));
+        open.retain(|(at, one)| {
+            let is_closed = closed.binary_search(at).is_ok();
+            if is_closed {
+                met[*at] = match one.look() {
+                    FirstProbe::NoAnswerYet => FirstProbe::Closed,
+                    it => it,
+                };
+            }
+            !is_closed
         });
         if open.is_empty() || until.is_none_or(|until| Instant::now() >= until) {
             return met;

@@ -2,7 +2,7 @@
 //! the end of connections that are dead. Nothing here acts without being called for it.
 //!
 //! Read first: `choose.rs` (what is to be done), then `rescue.rs`, `arm.rs`, `ask.rs` and `close.rs` (doing it), `first_probe.rs`
-//! (what came of it); `run/` stands by itself.
+//! (what came of it), with `held.rs` (what they hold meanwhile); `run/` stands by itself.
 #![deny(unsafe_code)]
 
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
@@ -14,6 +14,8 @@ mod choose;
 mod close;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
 mod first_probe;
+#[cfg(all(target_os = "linux", not(stillopen_portable)))]
+mod held;
 #[cfg(unix)]
 mod keepalive;
 #[cfg(all(target_os = "linux", not(stillopen_portable)))]
@@ -42,6 +44,7 @@ pub use {
     ask::{Answer, BATCH, Stakes, ask, batch_size, open_at_once},
     close::{Closed, confirm, end},
     first_probe::{FirstProbe, Probed, first_probes},
+    held::Held,
     refusal::Refusal,
     rescue::Rescuer,
     undo::{SCHEMA as UNDO_SCHEMA, Undo, UndoError, UndoRow, Undone},

@@ -82,7 +82,6 @@ impl Refusal {
     /// Why `pidfd_open(2)` or `pidfd_getfd(2)` on process `pid` failed.
     pub(crate) fn of(pid: u32, errno: Errno) -> Self {
         let allow = match errno {
-            Errno::SRCH | Errno::BADF | Errno::NOTSOCK => return Self::Gone { pid },
             Errno::PERM | Errno::ACCESS => what_permits(pid),
             Errno::NOSYS => {
                 "Linux 5.6, and no seccomp profile that forbids pidfd_getfd, are needed".to_owned()

@@ -56,7 +56,9 @@ impl Holder {
         Self { pid, pidfd: None, refused: false }
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    /// Whose they are.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
         self.pid
     }
 
@@ -70,28 +72,28 @@ impl Holder {
         if self.refused {
             return None;
         }
-        match self.duplicate(fd, cookie).map(|socket| socket.map(SocketOptions::read).transpose()) {
-            Ok(Ok(options)) => options,
-            // Closed, or the process ended, in mid-read.
-            Ok(Err(_)) | Err(Errno::BADF | Errno::SRCH | Errno::NOTSOCK) => None,
+        let Ok(socket) = self.duplicate(fd, cookie) else {
             // PERM: not permitted. NOSYS: before Linux 5.6, or a seccomp filter.
-            Err(_) => {
-                self.refused = true;
-                None
-            }
-        }
+            self.refused = true;
+            return None;
+        };
+        SocketOptions::read(socket?).ok()
     }
 
-    /// A descriptor of this process for the socket that is `fd` there; `None`: that number is another
-    /// socket's by now, by `cookie` (`SO_COOKIE`). The other process notices nothing.
+    /// A descriptor of this process for the socket that is `fd` there. `None`: it has been closed there or the process
+    /// has ended, also where nobody has waited for it, and that number may be another file's by now (`cookie` is the
+    /// socket's `SO_COOKIE`). The other process notices nothing.
     ///
     /// # Errors
-    /// Those of `pidfd_open(2)` and `pidfd_getfd(2)`: `EPERM` where ptrace(2) would not be permitted, `ESRCH` and
-    /// `EBADF` where process or descriptor are gone, `ENOSYS` before Linux 5.6.
+    /// Those of `pidfd_open(2)` and `pidfd_getfd(2)`: `EPERM` where ptrace(2) would not be permitted, `ENOSYS` before
+    /// Linux 5.6.
     pub fn duplicate(&mut self, fd: u32, cookie: u64) -> io::Result<Option<OwnedFd>> {
-        let socket = self.copy(fd)?;
-        // The number may have been given to another socket since the list was read.
-        Ok((sockopt::socket_cookie(&socket)? == cookie).then_some(socket))
+        let found = self.copy(fd).and_then(|file| Ok((sockopt::socket_cookie(&file)?, file)));
+        match found {
+            Ok((found, socket)) => Ok((found == cookie).then_some(socket)),
+            Err(Errno::BADF | Errno::SRCH | Errno::NOTSOCK) => Ok(None),
+            Err(errno) => Err(errno),
+        }
     }
 
     /// Whether `fd` is an MPTCP socket: its subflows have other cookies.

@@ -284,19 +284,20 @@ impl Owners {
     }
 }
 
-/// The processes that hold the socket with this inode, each with its descriptor: where the one that was seen
-/// holds it no longer. It may have been a child that had only just been forked.
+/// The processes that hold the sockets with these inodes, each with its descriptor: where the one that was seen
+/// holds it no longer. It may have been a child that had only just been forked. One pass over `/proc/*/fd`.
 #[must_use]
-pub fn holders_of(inode: u32) -> Vec<(u32, u32)> {
-    let wanted = format!("socket:[{inode}]");
-    let mut holders = Vec::new();
+pub fn holders_of(inodes: &[u32]) -> HashMap<u32, Vec<(u32, u32)>> {
+    let mut holders: HashMap<u32, Vec<_>> = inodes.iter().map(|&it| (it, Vec::new())).collect();
     for pid in pids().unwrap_or_default() {
         let Ok(files) = fs::read_dir(format!("{PROC}/{pid}/fd")) else { continue };
         for file in files.flatten() {
-            if fs::read_link(file.path()).is_ok_and(|link| link.as_os_str() == wanted.as_str())
+            let Ok(link) = fs::read_link(file.path()) else { continue };
+            let inode = socket_inode(link.as_os_str().as_encoded_bytes());
+            if let Some(of) = inode.and_then(|inode| holders.get_mut(&inode))
                 && let Some(fd) = number(file.file_name().as_encoded_bytes())
             {
-                holders.push((pid, fd));
+                of.push((pid, fd));
             }
         }
     }

@@ -2,7 +2,6 @@
 
 use std::{
     io::{self, Write as _},
-    os::fd::OwnedFd,
     process::ExitCode,
 };
 
@@ -10,7 +9,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use stillopen_collect::{Collected, Handle};
 use stillopen_model::{Diagnosis, diagnose};
-use stillopen_remedy::{Answer, Refusal, Rescuer, Stakes, ask, batch_size};
+use stillopen_remedy::{Answer, Held, Refusal, Rescuer, Stakes, ask, batch_size};
 
 use super::{
     host::{self, Look},
@@ -96,7 +95,7 @@ fn ask_all(rows: &mut [Row]) -> Result<()> {
     let mut rescuer = Rescuer::default();
     let bar = clock::bar(rows.len(), "Asking");
     for batch in rows.chunks_mut(batch_size()) {
-        let mut sockets: Vec<OwnedFd> = Vec::new();
+        let mut sockets: Vec<Held> = Vec::new();
         let mut asked = Vec::new();
         for row in batch.iter_mut() {
             let handle = row.handle.ok_or(Refusal::NoOwner);
@@ -105,6 +104,7 @@ fn ask_all(rows: &mut [Row]) -> Result<()> {
                     sockets.push(socket);
                     asked.push(row);
                 }
+                Err(Refusal::Gone { .. }) => row.answer = Some(Answer::Closed),
                 Err(refusal) => row.answer = Some(Answer::Refused(refusal)),
             }
         }
@@ -164,6 +164,7 @@ fn name(answer: &Answer) -> &'static str {
         Answer::Answers { .. } => "answers",
         Answer::NoAnswer { .. } => "no_answer",
         Answer::Reset => "reset",
+        Answer::Closed => "closed",
         Answer::InFlight => "in_flight",
         Answer::NotEstablished => "not_established",
         Answer::OwnKeepalive => "own_keepalive",
@@ -180,6 +181,7 @@ fn cell(answer: Option<&Answer>) -> String {
         Some(Answer::NoAnswer { probes: 1 }) => "NO ANSWER to 1 probe".into(),
         Some(Answer::NoAnswer { probes }) => format!("NO ANSWER to {probes} probes"),
         Some(Answer::Reset) => "RESET: it has ended".into(),
+        Some(Answer::Closed) => "its program closed it".into(),
         Some(Answer::InFlight) => "left alone: data in flight".into(),
         Some(Answer::OwnKeepalive) => "left alone: its keepalive asks".into(),
         Some(Answer::NotEstablished) => "left alone: not established".into(),

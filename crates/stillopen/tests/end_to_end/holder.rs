@@ -67,6 +67,11 @@ impl Holder {
         self.child.id()
     }
 
+    /// Has it end, without waiting for it.
+    pub(crate) fn end(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
     fn command(&self) -> String {
         let comm = fs::read_to_string(format!("/proc/{}/comm", self.pid()));
         comm.expect("a child that was not waited for is there").trim_end().to_owned()
@@ -75,7 +80,7 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        drop(self.child.stdin.take());
+        self.end();
         if let Err(error) = self.child.wait() {
             eprintln!("cat did not end: {error}");
         }

@@ -18,6 +18,7 @@ mod socket;
 mod ask;
 mod bad_input;
 mod changes_nothing;
+mod closed_meanwhile;
 mod far_keepalive;
 mod filters;
 mod json_shape;

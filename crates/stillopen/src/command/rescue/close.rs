@@ -1,6 +1,6 @@
 //! `rescue --close-dead`: each connection is named first, then ended.
 
-use std::{collections::BTreeMap, os::fd::OwnedFd, process::ExitCode};
+use std::{collections::BTreeMap, process::ExitCode};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -78,32 +78,28 @@ pub(super) fn run(
 fn end_all(collected: &Collected, dead: &mut [Dead]) -> Result<()> {
     let mut rescuer = Rescuer::default();
     let bar = clock::bar(dead.len(), "Ending");
-    for batch in dead.chunks_mut(batch_size() / 2) {
-        let mut doomed: Vec<(&mut Dead, OwnedFd)> = Vec::new();
-        let mut copies = Vec::new();
+    for batch in dead.chunks_mut(batch_size()) {
+        let mut asked: Vec<(&mut Dead, Handle)> = Vec::new();
+        let mut sockets = Vec::new();
         for one in batch {
-            let handle = one.handle.ok_or(Refusal::NoOwner);
-            let socket = handle.and_then(|handle| rescuer.socket(handle));
-            let two = socket.and_then(|socket| {
-                let copy = socket.try_clone().map_err(Refusal::Options)?;
-                Ok((socket, copy))
-            });
-            match two {
-                Ok((socket, copy)) => {
-                    copies.push(copy);
-                    doomed.push((one, socket));
+            let had = one.handle.ok_or(Refusal::NoOwner);
+            match had.and_then(|handle| Ok((handle, rescuer.socket(handle)?))) {
+                Ok((handle, socket)) => {
+                    sockets.push(socket);
+                    asked.push((one, handle));
                 }
+                Err(Refusal::Gone { .. }) => one.done = Some(Ok(Closed::ByItsProgram)),
                 Err(refusal) => {
                     one.done = Some(Err(Refusal::Unconfirmed(Box::new(refusal))));
                 }
             }
         }
-        let confirmed = confirm(copies).context("ask connections a last time")?;
-        for ((one, socket), confirmed) in doomed.into_iter().zip(confirmed) {
+        let confirmed = confirm(sockets).context("ask connections a last time")?;
+        for ((one, handle), confirmed) in asked.into_iter().zip(confirmed) {
             bar.inc(1);
             one.done = Some(match confirmed {
                 Ok(Some(closed)) => Ok(closed),
-                Ok(None) => end_one(collected, one.index, &socket),
+                Ok(None) => end_one(collected, one.index, handle, &mut rescuer),
                 Err(refusal) => Err(refusal),
             });
         }
@@ -112,10 +108,20 @@ fn end_all(collected: &Collected, dead: &mut [Dead]) -> Result<()> {
     Ok(())
 }
 
-fn end_one(collected: &Collected, index: u32, socket: &OwnedFd) -> Result<Closed, Refusal> {
+/// No copy of it is kept while others are asked or ended.
+fn end_one(
+    collected: &Collected,
+    index: u32,
+    handle: Handle,
+    rescuer: &mut Rescuer,
+) -> Result<Closed, Refusal> {
     let c = &collected.snapshot.connections[index as usize];
-    let cookie = collected.cookie(index as usize).unwrap_or_default();
-    let ended = collected.in_namespace(c.netns, || end(c.local, c.peer, cookie, socket));
+    let socket = match rescuer.socket(handle) {
+        Err(Refusal::Gone { .. }) => return Ok(Closed::ByItsProgram),
+        had => had?,
+    };
+    let end = || end(c.local, c.peer, handle.cookie, socket);
+    let ended = collected.in_namespace(c.netns, end);
     ended.unwrap_or_else(|cause| Err(Refusal::Kernel(cause.to_string())))
 }
 
@@ -134,6 +140,7 @@ fn row<'a>(collected: &'a Collected, diagnoses: &[Diagnosis], one: &Dead) -> Dea
     let (how, error) = match &one.done {
         Some(Ok(Closed::Destroyed)) => (Some("destroyed"), None),
         Some(Ok(Closed::Probed)) => (Some("probed"), None),
+        Some(Ok(Closed::ByItsProgram)) => (Some("closed"), None),
         Some(Err(refusal)) => (None, Some(refusal.to_string())),
         None => (None, None),
     };
@@ -247,8 +254,16 @@ fn reasons(snapshot: &Snapshot, diagnoses: &[Diagnosis], dead: &[Dead], out: &mu
 
 fn outcome(collected: &Collected, dead: &[Dead]) -> String {
     let snapshot = &collected.snapshot;
-    let ended = dead.iter().filter(|one| matches!(one.done, Some(Ok(_)))).count();
-    let mut out = format!("Ended {} of {}.\n", words::count(ended), words::count(dead.len()));
+    let count = |wanted: fn(&Closed) -> bool| {
+        dead.iter().filter(|one| matches!(&one.done, Some(Ok(it)) if wanted(it))).count()
+    };
+    let ended = count(|it| matches!(it, Closed::Destroyed | Closed::Probed));
+    let closed = match count(|it| matches!(it, Closed::ByItsProgram)) {
+        0 => String::new(),
+        n => format!("; {} closed by its program meanwhile", words::count(n)),
+    };
+    let (ended, of) = (words::count(ended), words::count(dead.len()));
+    let mut out = format!("Ended {ended} of {of}{closed}.\n");
     for one in dead {
         if let Some(Err(refusal)) = &one.done {
             let c = &snapshot.connections[one.index as usize];

@@ -9,12 +9,16 @@ use stillopen_remedy::{FirstProbe, Probed, first_probes, open_at_once};
 use super::{Act, Row};
 use crate::report::{table::wrap, words};
 
+/// Whether it is asked, for three seconds perhaps, before it is armed.
+pub(super) fn is_asked_first(c: &Connection) -> bool {
+    c.user_timeout.is_some_and(|time| !time.get().is_zero())
+}
+
 /// How long ago the peer was heard, where that is longer ago than a first probe waits for. A connection with a
 /// `TCP_USER_TIMEOUT` is asked first, once it has been quiet for a second.
 pub(super) fn probed_at_once(c: &Connection, values: KeepaliveValues) -> Option<Duration> {
     let counters = c.counters?;
-    let is_asked = c.user_timeout.is_some_and(|time| !time.get().is_zero());
-    let idle = if is_asked { Duration::from_secs(1) } else { values.idle };
+    let idle = if is_asked_first(c) { Duration::from_secs(1) } else { values.idle };
     let heard = counters.last_data_recv.min(counters.last_ack_recv).get();
     (heard >= idle && counters.unacked == 0).then_some(heard)
 }
@@ -76,12 +80,16 @@ pub(super) fn outcome(armed: &[&Row]) -> String {
         let is = |row: &&&Row| matches!(row.act, Act::Arm { met: Some(met), .. } if met == wanted);
         armed.iter().filter(is).count()
     };
-    let (answered, open, ended) =
-        (count(FirstProbe::Answered), count(FirstProbe::NoAnswerYet), count(FirstProbe::Ended));
+    let (answered, open) = (count(FirstProbe::Answered), count(FirstProbe::NoAnswerYet));
+    let (ended, closed) = (count(FirstProbe::Ended), count(FirstProbe::Closed));
     let mut out = String::new();
-    if answered + open + ended > 0 {
+    if answered + open + ended + closed > 0 {
+        let closed = match closed {
+            0 => String::new(),
+            n => format!(", {} closed by its program", words::count(n)),
+        };
         let line = format!(
-            "Probed at once: {} answered, {} not answered yet, {} ended.",
+            "Probed at once: {} answered, {} not answered yet, {} ended{closed}.",
             words::count(answered),
             words::count(open),
             words::count(ended)

@@ -19,7 +19,7 @@ use stillopen_remedy::{
     Choice, FirstProbe, Left, MANY, Probed, Refusal, Rescuer, Undo, UndoRow, arm_here, choose,
 };
 
-use self::first::First;
+use self::first::{First, is_asked_first};
 use super::host::{self, Look};
 use crate::{cli::rescue::RescueArgs, clock, output, paste::Options, report::LeftOut};
 pub(super) use json::{Place, json_text};
@@ -40,7 +40,12 @@ impl Row {
 
     /// Its first probe went out at once, and ended it.
     fn has_ended(&self) -> bool {
-        matches!(self.act, Act::Arm { met: Some(FirstProbe::Ended), .. })
+        self.has_met(FirstProbe::Ended)
+    }
+
+    /// Its first probe went out at once, and met this.
+    fn has_met(&self, wanted: FirstProbe) -> bool {
+        matches!(self.act, Act::Arm { met: Some(met), .. } if met == wanted)
     }
 
     /// What is known of a probe that goes out at once, or went.
@@ -177,22 +182,39 @@ impl Rescue<'_> {
         let mut rescuer = Rescuer::default();
         let mut first = First::default();
         self.look_at_many(&mut rescuer, &mut first);
-        let left = |row: &&Row| matches!(row.act, Act::Arm { done: None, .. });
-        let bar = clock::bar(self.rows.iter().filter(left).count(), "Turning keepalive on");
-        for at in 0..self.rows.len() {
-            let row = &mut self.rows[at];
-            let Act::Arm { values, done: done @ None, .. } = &mut row.act else { continue };
+        let is_left = |at: &usize| matches!(self.rows[*at].act, Act::Arm { done: None, .. });
+        let left: Vec<usize> = (0..self.rows.len()).filter(is_left).collect();
+        let bar = clock::bar(left.len(), "Turning keepalive on");
+        let connection = |at: usize| {
+            let index = self.rows[at].index;
+            &self.collected.snapshot.connections[index as usize]
+        };
+        let (asked, others): (Vec<_>, Vec<_>) =
+            left.into_iter().partition(|&at| is_asked_first(connection(at)));
+        for at in others {
             bar.inc(1);
-            let handle = row.handle.ok_or(Refusal::NoOwner);
-            let armed = handle.and_then(|handle| rescuer.arm(handle, *values));
-            *done = Some(armed.map(|(options, probed)| {
-                first.add(at, probed);
-                options
-            }));
+            self.arm_one(at, &mut rescuer, &mut first);
             first.settle_if_full(&mut self.rows);
+        }
+        for at in asked {
+            // While it is asked, nobody looks whether the programs of others have closed theirs.
+            first.settle(&mut self.rows);
+            bar.inc(1);
+            self.arm_one(at, &mut rescuer, &mut first);
         }
         bar.finish_and_clear();
         first.settle(&mut self.rows);
+    }
+
+    fn arm_one(&mut self, at: usize, rescuer: &mut Rescuer, first: &mut First) {
+        let row = &mut self.rows[at];
+        let Act::Arm { values, done, .. } = &mut row.act else { return };
+        let handle = row.handle.ok_or(Refusal::NoOwner);
+        let armed = handle.and_then(|handle| rescuer.arm(handle, *values));
+        *done = Some(armed.map(|(options, probed)| {
+            first.add(at, probed);
+            options
+        }));
     }
 
     /// Of what was armed at once: what is probed at once, too.

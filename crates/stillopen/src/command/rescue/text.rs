@@ -107,10 +107,13 @@ fn headline(rescue: &Rescue<'_>, armed: &[&Row]) -> String {
         0 => String::new(),
         n => format!("; {} {what}", words::count(n)),
     };
-    let ended = armed.iter().filter(|row| row.has_ended()).count();
-    let on = words::plural(done - ended, "connection");
-    let (refused, ended) = (others(n - done, "refused"), others(ended, "ended by the first probe"));
-    format!("Keepalive is on for {on}{ended}{refused}.")
+    let met = |wanted| armed.iter().filter(|row| row.has_met(wanted)).count();
+    let (ended, closed) = (met(FirstProbe::Ended), met(FirstProbe::Closed));
+    let on = words::plural(done - ended - closed, "connection");
+    let refused = others(n - done, "refused");
+    let ended = others(ended, "ended by the first probe");
+    let closed = others(closed, "closed by its program");
+    format!("Keepalive is on for {on}{ended}{closed}{refused}.")
 }
 
 /// Whether only what is at risk was asked for, and nothing can be called that.
