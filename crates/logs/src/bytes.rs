@@ -50,6 +50,26 @@ pub(crate) fn small_number(digits: &[u8]) -> Option<u32> {
     })
 }
 
+/// What eight digits differ from their numbers by.
+pub(crate) const ZEROES: u64 = u64::from_le_bytes([b'0'; 8]);
+
+/// The number that eight digits make, of the number of each; the last is in the uppermost byte.
+#[inline]
+pub(crate) fn number_of(digits: u64) -> u32 {
+    // Pairs, fours, all: each step joins two neighbours.
+    let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
+    let all = (fours * 10_000 + (fours >> 32)) & 0xffff_ffff;
+    u32::try_from(all).unwrap_or(0)
+}
+
+/// Which of eight bytes are the last so many.
+#[inline]
+pub(crate) fn last_of_eight(count: usize) -> u64 {
+    let others = u32::try_from((8 - count) * 8).unwrap_or(u64::BITS);
+    u64::MAX.checked_shl(others).unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

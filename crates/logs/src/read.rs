@@ -9,7 +9,7 @@ use crate::{
     order::Unnamed,
     shape::{self, Shapes},
     source::{LONGEST_LINE, Lines, Source, lines_of},
-    store::Store,
+    store::{Counted, Store},
     swapped,
     wrapper::{Parts, Unwrapped, Wrapper},
 };
@@ -238,11 +238,13 @@ impl Reader<'_> {
     ) -> Result<(), LogsError> {
         let mut rest = block;
         let mut event = shape::BLANK;
+        shapes.expect(self.store.expected());
         while !rest.is_empty() {
             self.log.lines += 1;
-            match shapes.read_into(&mut event, rest) {
+            let mut counted = None;
+            match shapes.read_into(&mut event, &mut counted, rest) {
                 Some((says, after)) => {
-                    if says && !self.event(&event)? {
+                    if says && !self.event(&event, counted)? {
                         self.bad(&rest[..rest.len() - after.len()]);
                     }
                     rest = after;
@@ -300,7 +302,7 @@ impl Reader<'_> {
             Said::Nothing => {}
             Said::Unreadable => self.bad(line),
             Said::Event(event) => {
-                if !self.event(event)? {
+                if !self.event(event, None)? {
                     self.bad(line);
                 }
             }
@@ -310,12 +312,12 @@ impl Reader<'_> {
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "as shape/ has it")]
-    fn event(&mut self, event: &Event<'_>) -> Result<bool, LogsError> {
+    fn event(&mut self, event: &Event<'_>, counted: Option<Counted>) -> Result<bool, LogsError> {
         let taken = if self.join == Join::Order {
             self.unnamed.add(self.layout.side, event);
             true
         } else {
-            self.store.add(event, self.file)?
+            self.store.add_counted(event, counted, self.file)?
         };
         if taken {
             self.log.events += 1;

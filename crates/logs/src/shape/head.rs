@@ -10,7 +10,11 @@ use super::{
     step::{Next, Step, Then, most_telling},
     text::LikeLast,
 };
-use crate::event::Event;
+use crate::{
+    bytes::{ZEROES, last_of_eight, number_of},
+    event::Event,
+    store::{Counted, Expected},
+};
 
 /// More are sought in longer than they spare.
 const MOST: usize = 16;
@@ -26,6 +30,8 @@ pub(super) struct Heads {
     all: Box<[(u8, Head)]>,
     /// All have an id of this length.
     id: LikeLast,
+    /// The series of those that are as expected.
+    series: u8,
     /// How many lines had none since they were made.
     misses: u32,
 }
@@ -51,22 +57,35 @@ struct Piece {
 struct Places {
     time: usize,
     id: usize,
+    /// Of an id that is as expected: what it begins with is part of what fits, and its number is here.
+    number: Option<Digits>,
     /// Of one digit.
     attempt: Option<usize>,
 }
 
+/// The digits of a number.
+#[derive(Debug, Clone, Copy)]
+struct Digits {
+    /// Where the last eight bytes are that end with them.
+    at: usize,
+    /// Which of those are digits.
+    mask: u64,
+}
+
 impl Heads {
-    /// Of lines that begin with one of `first`, and have an id like `id`.
-    pub(super) fn of(first: &Next, id: LikeLast) -> Self {
+    /// Of lines that begin with one of `first`, and have an id like `id`, also as `expected`.
+    pub(super) fn of(first: &Next, id: LikeLast, expected: Option<&Expected>) -> Self {
+        let expected = expected.filter(|e| e.start.len() + e.digits == id.last());
         let mut sketches = Vec::new();
-        Sketch::default().extend(first, &id, &mut sketches);
+        Sketch::default().extend(first, (&id, expected), &mut sketches);
         let shortest = sketches.iter().map(|sketch| sketch.known.len()).min().unwrap_or(0);
         let same_in_all = |at: &usize| sketches.iter().all(|sketch| sketch.mask[*at] == u8::MAX);
         let at = most_telling((0..shortest).filter(same_in_all), |at| {
             sketches.iter().map(move |sketch| (sketch.known[at], 1))
         });
         let heads = sketches.iter().filter_map(|sketch| Some((sketch.known[at], sketch.head()?)));
-        Self { at, all: heads.collect(), id, misses: 0 }
+        let series = expected.map_or(0, |expected| expected.series);
+        Self { at, all: heads.collect(), id, series, misses: 0 }
     }
 
     /// Reads a head into `event`: its last step, and what follows it.
@@ -76,11 +95,14 @@ impl Heads {
         bytes: &'l [u8],
         minute: &Minute,
         event: &mut Event<'l>,
+        counted: &mut Option<Counted>,
     ) -> Option<(&'s Step, &'l [u8])> {
         let byte = bytes.get(self.at)?;
         for (known, head) in &self.all {
             if known == byte && head.fits(bytes) {
-                return head.read(bytes, (minute, &self.id), event);
+                let (number, read) = head.read(bytes, (minute, &self.id), event)?;
+                *counted = number.map(|number| Counted { series: self.series, number });
+                return Some(read);
             }
         }
         None
@@ -88,10 +110,17 @@ impl Heads {
 
     /// Takes note that a line of a log with those steps and that id had no head.
     #[inline(never)]
-    pub(super) fn miss(&mut self, first: &Next, id: &LikeLast) {
+    pub(super) fn miss(&mut self, first: &Next, id: LikeLast, expected: Option<&Expected>) {
         self.misses += 1;
         if self.misses == MANY {
-            *self = Self::of(first, *id);
+            *self = Self::of(first, id, expected);
+        }
+    }
+
+    /// Makes them anew, where there are any.
+    pub(super) fn renew(&mut self, first: &Next, id: LikeLast, expected: Option<&Expected>) {
+        if !self.all.is_empty() {
+            *self = Self::of(first, id, expected);
         }
     }
 }
@@ -116,12 +145,14 @@ impl Head {
         bytes: &'l [u8],
         (minute, like): (&Minute, &LikeLast),
         event: &mut Event<'l>,
-    ) -> Option<(&Step, &'l [u8])> {
+    ) -> Option<(Option<u32>, (&Step, &'l [u8]))> {
         let (at, _) = minute.quick(bytes.get(self.places.time..)?)?;
         let id = bytes.get(self.places.id..)?;
-        if !like.is_plain(id) {
-            return None;
-        }
+        let number = match self.places.number {
+            Some(digits) => Some(digits.number(bytes)?),
+            None if like.is_plain(id) => None,
+            None => return None,
+        };
         let (id, rest) = (id.get(..like.last())?, bytes.get(self.length..)?);
         if let Some(place) = self.places.attempt {
             // Its upper half is part of what fits.
@@ -132,7 +163,20 @@ impl Head {
             event.attempt = digit.into();
         }
         (event.at, event.id) = (at, id);
-        Some((&*self.step, rest))
+        Some((number, (&*self.step, rest)))
+    }
+}
+
+impl Digits {
+    /// Of bytes that fit: the upper half of each digit is right.
+    #[inline(always)]
+    fn number(self, bytes: &[u8]) -> Option<u32> {
+        const SIXES: u64 = u64::from_le_bytes([6; 8]);
+        const TENS: u64 = u64::from_le_bytes([0x10; 8]);
+        let word = u64::from_le_bytes(*bytes.get(self.at..)?.first_chunk()?);
+        let digits = (word ^ ZEROES) & self.mask;
+        // A digit above 9 reaches the upper half.
+        ((digits + SIXES) & TENS == 0).then(|| number_of(digits))
     }
 }
 
@@ -143,13 +187,19 @@ struct Sketch {
     mask: Vec<u8>,
     time: Option<usize>,
     id: Option<usize>,
+    number: Option<Digits>,
     attempt: Option<usize>,
     step: Option<Rc<Step>>,
 }
 
 impl Sketch {
     /// Adds to `heads` those that go on so, the most frequent first.
-    fn extend(&self, next: &Next, id: &LikeLast, heads: &mut Vec<Self>) {
+    fn extend(
+        &self,
+        next: &Next,
+        (id, expected): (&LikeLast, Option<&Expected>),
+        heads: &mut Vec<Self>,
+    ) {
         for step in next.steps() {
             if heads.len() == MOST {
                 return;
@@ -166,6 +216,9 @@ impl Sketch {
                 }
                 Then::Id(next) => {
                     longer.id = end;
+                    if let Some(counted) = expected.and_then(|e| longer.with_number(e)) {
+                        counted.extend(next, (id, expected), heads);
+                    }
                     longer.push(&vec![0; id.last()], 0);
                     next
                 }
@@ -180,8 +233,18 @@ impl Sketch {
                     continue;
                 }
             };
-            longer.extend(next, id, heads);
+            longer.extend(next, (id, expected), heads);
         }
+    }
+
+    /// With an id as expected.
+    fn with_number(&self, expected: &Expected) -> Option<Self> {
+        let mut with = self.clone();
+        with.push(&expected.start, u8::MAX);
+        with.push(&vec![b'0'; expected.digits], 0xf0);
+        let at = with.known.len().checked_sub(8)?;
+        with.number = Some(Digits { at, mask: last_of_eight(expected.digits) });
+        Some(with)
     }
 
     fn push(&mut self, bytes: &[u8], mask: u8) {
@@ -191,7 +254,8 @@ impl Sketch {
 
     /// Where it has a time and an id, as most lines do.
     fn head(&self) -> Option<Head> {
-        let places = Places { time: self.time?, id: self.id?, attempt: self.attempt };
+        let Self { number, attempt, .. } = *self;
+        let places = Places { time: self.time?, id: self.id?, number, attempt };
         let padded = |bytes: &[u8]| {
             let mut chunk = [0; CHUNK];
             chunk[..bytes.len()].copy_from_slice(bytes);

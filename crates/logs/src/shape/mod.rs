@@ -33,6 +33,7 @@ use crate::{
     bytes::small_number,
     event::{Event, Kind, Millis},
     layout::{FIRST_ATTEMPT, LONGEST_ID, Layout, Said},
+    store::{Counted, Expected},
     words,
 };
 
@@ -46,6 +47,7 @@ pub(crate) struct Shapes<'a> {
     heads: Heads,
     minute: Minute,
     id: LikeLast,
+    expected: Option<Expected>,
 }
 
 /// Says as little as none.
@@ -61,6 +63,18 @@ impl<'a> Shapes<'a> {
             heads: Heads::default(),
             minute: Minute::default(),
             id: LikeLast::default(),
+            expected: None,
+        }
+    }
+
+    /// Most ids will be such.
+    pub(crate) fn expect(&mut self, expected: Option<Expected>) {
+        // An id is in the line as it is, or its beginning is not in lines that are read so.
+        let plain =
+            expected.filter(|expected| plain_length(&expected.start) == expected.start.len());
+        if plain != self.expected {
+            self.expected = plain;
+            self.heads.renew(&self.first, self.id, self.expected.as_ref());
         }
     }
 
@@ -75,27 +89,29 @@ impl<'a> Shapes<'a> {
             return None;
         }
         let mut event = Event { at: at.unwrap_or_default(), ..BLANK };
-        let (says, rest) = self.read_into(&mut event, bytes)?;
+        let (says, rest) = self.read_into(&mut event, &mut None, bytes)?;
         Some((if says { Said::Event(event) } else { Said::Nothing }, rest))
     }
 
     /// The same, of a log whose lines have their time. Whether it says an event, which is put into `event`: in place,
-    /// so that it need not be copied. There was [`BLANK`], or what a line before said.
+    /// so that it need not be copied. There was [`BLANK`], or what a line before said. `counted` tells an id that is as
+    /// expected.
     #[inline(always)]
     pub(crate) fn read_into<'l>(
         &mut self,
         event: &mut Event<'l>,
+        counted: &mut Option<Counted>,
         bytes: &'l [u8],
     ) -> Option<(bool, &'l [u8])> {
         // What a line may lack. Where an event has a time or an id, each of its lines has.
         event.attempt = self.unnumbered;
         event.took = None;
         let mut status = NO_STATUS;
-        let head = self.heads.read(bytes, &self.minute, event);
+        let head = self.heads.read(bytes, &self.minute, event, counted);
         let (mut step, mut after) = if let Some(head) = head {
             head
         } else {
-            self.heads.miss(&self.first, &self.id);
+            self.heads.miss(&self.first, self.id, self.expected.as_ref());
             self.first.step(bytes)?
         };
         let (kind, rest) = loop {

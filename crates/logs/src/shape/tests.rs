@@ -124,12 +124,12 @@ fn a_status_that_is_no_error_changes_nothing() {
 /// As after many lines like `line`.
 fn know_heads_like(shapes: &mut Shapes<'_>, line: &[u8]) {
     shapes.read(line, None);
-    shapes.heads = Heads::of(&shapes.first, shapes.id);
+    shapes.heads = Heads::of(&shapes.first, shapes.id, shapes.expected.as_ref());
 }
 
 fn has_head(shapes: &Shapes<'_>, line: &[u8]) -> bool {
     let mut event = BLANK;
-    shapes.heads.read(&[line, FOLLOWING].concat(), &shapes.minute, &mut event).is_some()
+    shapes.heads.read(&[line, FOLLOWING].concat(), &shapes.minute, &mut event, &mut None).is_some()
 }
 
 #[test]
@@ -168,6 +168,49 @@ fn lines_like_many_before_have_a_head() {
         ] {
             assert!(!has_head(&shapes, line.replace(from, to).as_bytes()), "{to}");
         }
+    }
+}
+
+fn expected(start: &str, digits: usize) -> Option<Expected> {
+    Some(Expected { series: 3, start: start.into(), digits })
+}
+
+#[test]
+fn an_id_as_expected_is_told_by_its_number_and_any_other_is_not() {
+    let (side, sample) = SAMPLES[0];
+    let layout = layout(side, sample);
+    let mut shapes = Shapes::learn(&layout, sample.as_bytes());
+    let line = sample.lines().next().unwrap();
+    let mut counted = |shapes: &mut Shapes<'_>, id: &str| {
+        let line = [line.replace("extract-001", id).as_bytes(), FOLLOWING].concat();
+        know_heads_like(shapes, &line);
+        assert_alike(&layout, shapes, &line);
+        let (mut event, mut counted) = (BLANK, None);
+        shapes.read_into(&mut event, &mut counted, &line).unwrap();
+        assert_eq!(event.id, id.as_bytes());
+        counted.map(|Counted { series, number }| (series, number))
+    };
+    for (start, digits, id, number) in [
+        ("extract-", 3, "extract-001", Some(1)),
+        ("extract-", 3, "extract-987", Some(987)),
+        ("extract-", 3, "extract-98:", None),
+        ("extract-", 3, "extract-9/7", None),
+        ("extract-", 3, "extract-9?7", None),
+        ("extract-", 3, "extract_987", None),
+        ("extract-", 3, "extract-0001", None),
+        ("extract-", 8, "extract-12345678", Some(12_345_678)),
+        ("#", 1, "#7", Some(7)),
+        ("", 2, "42", Some(42)),
+        ("1234", 8, "123400000000", Some(0)),
+        ("a-request-of-many-words-", 5, "a-request-of-many-words-00017", Some(17)),
+    ] {
+        shapes.expect(expected(start, digits));
+        assert_eq!(counted(&mut shapes, id), number.map(|number| (3, number)), "{start} {id}");
+    }
+    // In the line it would be written otherwise.
+    for start in ["a\"", "a\\", "\u{e4}", "a\n"] {
+        shapes.expect(expected(start, 3));
+        assert_eq!(shapes.expected, None);
     }
 }
 
@@ -295,6 +338,7 @@ proptest! {
         which in 0..SAMPLES.len(),
         line in any::<prop::sample::Index>(),
         heads in any::<bool>(),
+        counted in any::<bool>(),
         edits in prop::collection::vec(
             (any::<prop::sample::Index>(), 0..4_u8, prop::sample::select(BYTES)), 0..4),
     ) {
@@ -303,6 +347,7 @@ proptest! {
         let mut shapes = Shapes::learn(&layout, sample.as_bytes());
         let lines: Vec<&str> = sample.lines().collect();
         let mut line = line.get(&lines).as_bytes().to_vec();
+        shapes.expect(expected("extract-", 3).filter(|_| counted));
         if heads {
             know_heads_like(&mut shapes, &line);
         }

@@ -15,6 +15,8 @@ mod settle;
 
 use std::ops::Range;
 
+pub(crate) use self::series::{Counted, Expected};
+
 use self::{
     ids::Id,
     index::{Index, Number},
@@ -60,6 +62,31 @@ struct Placed {
     file: u16,
 }
 
+/// Those that are told at once.
+#[derive(Debug)]
+struct Batch {
+    all: Box<[Placed; BATCH]>,
+    count: usize,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        let none = Placed { at: 0, place: Place::NONE, kind: Kind::Part, file: 0 };
+        Self { all: Box::new([none; BATCH]), count: 0 }
+    }
+}
+
+impl Batch {
+    /// `false`: there is no room.
+    #[inline]
+    fn push(&mut self, placed: Placed) -> bool {
+        let Some(free) = self.all.get_mut(self.count) else { return false };
+        *free = placed;
+        self.count += 1;
+        true
+    }
+}
+
 /// The attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
@@ -89,12 +116,36 @@ pub(crate) struct Store {
     last_received: Number,
     recent: Recent,
     series: AllSeries,
-    placed: Vec<Placed>,
+    placed: Batch,
 }
 
 impl Store {
+    /// What the ids of the next events mostly will be.
+    pub(crate) fn expected(&self) -> Option<Expected> {
+        self.series.expected()
+    }
+
+    /// The same as [`Self::add`], of an event whose id is perhaps as expected.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a part of the loop over all lines")]
+    pub(crate) fn add_counted(
+        &mut self,
+        event: &Event<'_>,
+        counted: Option<Counted>,
+        file: u16,
+    ) -> Result<bool, LogsError> {
+        if let Some(counted) = counted
+            && event.took.is_none()
+            && let Some(at) = self.base.and_then(|base| record::offset(event.at, base))
+            && let Some(place) = self.series.place_of(counted, event.attempt)
+            && self.placed.push(Placed { at, place, kind: event.kind, file })
+        {
+            return Ok(true);
+        }
+        self.add(event, file)
+    }
+
     /// Takes an event of the file of that number; `false`: its time is too far from the others.
-    #[inline]
     pub(crate) fn add(&mut self, event: &Event<'_>, file: u16) -> Result<bool, LogsError> {
         let base = *self.base.get_or_insert(event.at);
         let Some(at) = record::offset(event.at, base) else { return Ok(false) };
@@ -123,8 +174,12 @@ impl Store {
         file: u16,
     ) -> Result<(), LogsError> {
         if let Some(place) = self.series.place(event.id, event.attempt) {
-            self.placed.push(Placed { at, place, kind, file });
-            return if self.placed.len() == BATCH { self.flush_placed() } else { Ok(()) };
+            let placed = Placed { at, place, kind, file };
+            if !self.placed.push(placed) {
+                self.flush_placed()?;
+                self.placed.push(placed);
+            }
+            return Ok(());
         }
         self.queue_for_look_up(event, at, kind, file)
     }
@@ -192,27 +247,28 @@ impl Store {
 
     /// Tells the records of series. All of them are read before: none waits for another's memory.
     fn flush_placed(&mut self) -> Result<(), LogsError> {
+        let placed = &self.placed.all[..self.placed.count];
         let mut numbers = [0; BATCH];
-        for (number, placed) in numbers.iter_mut().zip(&self.placed) {
+        let mut read = 0;
+        for (number, placed) in numbers.iter_mut().zip(placed) {
             *number = self.series.record(placed.place);
             if *number == Number::MAX {
                 *number = next_number(&self.records)?;
                 let (series, id) = self.series.put(placed.place, *number);
                 self.records.push(Record::of_series(series, id, placed.file));
             }
+            read ^= self.records[*number as usize].id;
         }
-        let numbers = &numbers[..self.placed.len()];
-        let read = numbers.iter().map(|&number| self.records[number as usize].id);
         // Nothing comes of it, and still it is to be read.
-        std::hint::black_box(read.fold(0, |all, id| all ^ id));
-        for (&number, &Placed { at, kind, file, .. }) in numbers.iter().zip(&self.placed) {
+        std::hint::black_box(read);
+        for (number, &Placed { at, kind, file, .. }) in numbers.into_iter().zip(placed) {
             match self.records[number as usize].tell(at, kind, file) {
                 Told::Now => {}
                 Told::Before => self.duplicates += 1,
                 Told::NoRoom => self.extras.push(Extra { record: number, at, kind }),
             }
         }
-        self.placed.clear();
+        self.placed.count = 0;
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 //! its end alone, and never over a number that was looked up in the index.
 
 use super::{ids, index::Number};
-use crate::bytes::begin_with;
+use crate::bytes::{ZEROES, begin_with, last_of_eight, number_of};
 
 /// A record has four bits for its series, of which one value says that it has none.
 const MOST: usize = 15;
@@ -67,13 +67,19 @@ struct Table {
 }
 
 impl Table {
+    /// `Number::MAX`: not of the run.
+    #[inline]
+    fn of_run(&self, at: u32) -> Number {
+        if (at as usize) < self.run { self.first + at } else { Number::MAX }
+    }
+
     /// `Number::MAX`: none yet.
     #[inline]
     fn get(&self, at: u32) -> Number {
-        if (at as usize) < self.run {
-            return self.first + at;
+        match (at as usize).checked_sub(self.run) {
+            None => self.first + at,
+            Some(other) => self.others.get(other).copied().unwrap_or(Number::MAX),
         }
-        self.others.get(at as usize - self.run).copied().unwrap_or(Number::MAX)
     }
 
     fn put(&mut self, at: u32, record: Number) {
@@ -118,9 +124,26 @@ impl Quick {
             length: common.start.len() + common.digits,
             head: u64::from_le_bytes(head),
             head_mask: !u64::MAX.checked_shl(bits(shared)).unwrap_or(0),
-            digits_mask: u64::MAX << bits(8 - common.digits),
+            digits_mask: last_of_eight(common.digits),
         }
     }
+}
+
+/// What ids mostly are: [`Common`] of a series, its attempt apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Expected {
+    pub(crate) series: u8,
+    /// What they begin with.
+    pub(crate) start: Vec<u8>,
+    /// How many digits they end with.
+    pub(crate) digits: usize,
+}
+
+/// An id as expected, by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) series: u8,
+    pub(crate) number: u32,
 }
 
 /// Where the record of an id is, or will be.
@@ -128,6 +151,13 @@ impl Quick {
 pub(super) struct Place {
     series: u8,
     at: u32,
+    /// `Number::MAX`: not known without a look, or none yet.
+    record: Number,
+}
+
+impl Place {
+    /// Of no id.
+    pub(super) const NONE: Self = Self { series: 0, at: 0, record: Number::MAX };
 }
 
 /// All series of a store.
@@ -156,7 +186,10 @@ impl AllSeries {
     pub(super) fn place(&mut self, id: &[u8], attempt: u32) -> Option<Place> {
         let series = self.all.get(self.last)?;
         match series.at(id, attempt) {
-            Some(at) => Some(Place { series: index(self.last), at }),
+            Some(at) => {
+                let record = series.records.of_run(at);
+                Some(Place { series: index(self.last), at, record })
+            }
             None => self.place_in_any(id, attempt),
         }
     }
@@ -174,12 +207,31 @@ impl AllSeries {
             return None;
         };
         self.last = which;
-        Some(Place { series: index(which), at })
+        Some(Place { series: index(which), at, record: Number::MAX })
+    }
+
+    /// As the last id was.
+    pub(super) fn expected(&self) -> Option<Expected> {
+        let Common { start, digits, .. } = &self.all.get(self.last)?.common;
+        Some(Expected { series: index(self.last), start: start.clone(), digits: *digits })
+    }
+
+    /// The place of an id that is as expected; `None`: [`Self::place`] tells more.
+    #[inline]
+    pub(super) fn place_of(&self, counted: Counted, attempt: u32) -> Option<Place> {
+        let series = self.all.get(usize::from(counted.series))?;
+        let at = counted.number.wrapping_sub(series.first);
+        let is_in = attempt == series.common.attempt && (at as usize) < series.records.length;
+        let record = series.records.of_run(at);
+        is_in.then_some(Place { series: counted.series, at, record })
     }
 
     /// The record of a place. `Number::MAX`: none yet.
     #[inline]
     pub(super) fn record(&self, place: Place) -> Number {
+        if place.record != Number::MAX {
+            return place.record;
+        }
         let series = &self.all[usize::from(place.series)];
         series.records.get(place.at)
     }
@@ -326,8 +378,6 @@ fn index(series: usize) -> u8 {
     u8::try_from(series).unwrap_or(u8::MAX)
 }
 
-const ZEROES: u64 = u64::from_le_bytes([b'0'; 8]);
-
 /// How many digits an id ends with, eight at most, and their number.
 #[inline]
 fn ending(id: &[u8]) -> (usize, u32) {
@@ -341,16 +391,6 @@ fn ending(id: &[u8]) -> (usize, u32) {
     let before = u64::BITS - above_nine(digits).leading_zeros();
     let digits = digits & u64::MAX.checked_shl(before).unwrap_or(0);
     (8 - (before / 8) as usize, number_of(digits))
-}
-
-/// The number of eight digits, the last in the uppermost byte.
-#[inline]
-fn number_of(digits: u64) -> u32 {
-    // Pairs, fours, all: each step joins two neighbours.
-    let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
-    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
-    let all = (fours * 10_000 + (fours >> 32)) & 0xffff_ffff;
-    u32::try_from(all).unwrap_or(0)
 }
 
 /// The high bit of each byte that is above nine.
@@ -404,7 +444,12 @@ mod tests {
             let at = *known.entry(id).or_insert(next);
             let (id, attempt) = (id.0.as_bytes(), id.1);
             let event = Event { at, id, attempt, kind: Kind::Asked, took: None };
-            assert!(store.add(&event, 0).unwrap());
+            let (digits, number) = ending(id);
+            let expected = store.expected().filter(|expected| {
+                (&id[..id.len() - digits], digits) == (&expected.start, expected.digits)
+            });
+            let counted = expected.map(|Expected { series, .. }| Counted { series, number });
+            assert!(store.add_counted(&event, counted, 0).unwrap());
         }
         store.finish().unwrap();
         assert_eq!(store.duplicates, (ids.len() - known.len()) as u64);
