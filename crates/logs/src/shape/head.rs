@@ -100,9 +100,9 @@ impl Heads {
         let byte = bytes.get(self.at)?;
         for (known, head) in &self.all {
             if known == byte && head.fits(bytes) {
-                let (number, read) = head.read(bytes, (minute, &self.id), event)?;
+                let Begun { number, step, rest } = head.read(bytes, (minute, &self.id), event)?;
                 *counted = number.map(|number| Counted { series: self.series, number });
-                return Some(read);
+                return Some((step, rest));
             }
         }
         None
@@ -125,6 +125,14 @@ impl Heads {
     }
 }
 
+/// A line whose head was read.
+struct Begun<'s, 'l> {
+    /// Of an id that is as expected.
+    number: Option<u32>,
+    step: &'s Step,
+    rest: &'l [u8],
+}
+
 impl Head {
     #[inline(always)]
     fn fits(&self, bytes: &[u8]) -> bool {
@@ -145,7 +153,7 @@ impl Head {
         bytes: &'l [u8],
         (minute, like): (&Minute, &LikeLast),
         event: &mut Event<'l>,
-    ) -> Option<(Option<u32>, (&Step, &'l [u8]))> {
+    ) -> Option<Begun<'_, 'l>> {
         let (at, _) = minute.quick(bytes.get(self.places.time..)?)?;
         let id = bytes.get(self.places.id..)?;
         let number = match self.places.number {
@@ -163,7 +171,7 @@ impl Head {
             event.attempt = digit.into();
         }
         (event.at, event.id) = (at, id);
-        Some((number, (&*self.step, rest)))
+        Some(Begun { number, step: &self.step, rest })
     }
 }
 

@@ -181,7 +181,7 @@ fn an_id_as_expected_is_told_by_its_number_and_any_other_is_not() {
     let layout = layout(side, sample);
     let mut shapes = Shapes::learn(&layout, sample.as_bytes());
     let line = sample.lines().next().unwrap();
-    let mut counted = |shapes: &mut Shapes<'_>, id: &str| {
+    let counted = |shapes: &mut Shapes<'_>, id: &str| {
         let line = [line.replace("extract-001", id).as_bytes(), FOLLOWING].concat();
         know_heads_like(shapes, &line);
         assert_alike(&layout, shapes, &line);
