@@ -171,8 +171,8 @@ fn lines_like_many_before_have_a_head() {
     }
 }
 
-fn expected(start: &str, digits: usize) -> Option<Expected> {
-    Some(Expected { series: 3, start: start.into(), digits })
+fn expected(start: &str, digits: usize) -> Expected {
+    Expected { series: 3, start: start.into(), digits }
 }
 
 #[test]
@@ -204,12 +204,12 @@ fn an_id_as_expected_is_told_by_its_number_and_any_other_is_not() {
         ("1234", 8, "123400000000", Some(0)),
         ("a-request-of-many-words-", 5, "a-request-of-many-words-00017", Some(17)),
     ] {
-        shapes.expect(expected(start, digits));
+        shapes.expect(Some(expected(start, digits)));
         assert_eq!(counted(&mut shapes, id), number.map(|number| (3, number)), "{start} {id}");
     }
     // In the line it would be written otherwise.
     for start in ["a\"", "a\\", "\u{e4}", "a\n"] {
-        shapes.expect(expected(start, 3));
+        shapes.expect(Some(expected(start, 3)));
         assert_eq!(shapes.expected, None);
     }
 }
@@ -347,7 +347,7 @@ proptest! {
         let mut shapes = Shapes::learn(&layout, sample.as_bytes());
         let lines: Vec<&str> = sample.lines().collect();
         let mut line = line.get(&lines).as_bytes().to_vec();
-        shapes.expect(expected("extract-", 3).filter(|_| counted));
+        shapes.expect(counted.then(|| expected("extract-", 3)));
         if heads {
             know_heads_like(&mut shapes, &line);
         }
