@@ -138,9 +138,18 @@ impl Store {
             && event.took.is_none()
             && let Some(at) = self.base.and_then(|base| record::offset(event.at, base))
             && let Some(place) = self.series.place_of(counted, event.attempt)
-            && self.placed.push(Placed { at, place, kind: event.kind, file })
         {
-            return Ok(true);
+            // Servers begin requests about in the order in which they were sent: those records are at hand.
+            let at_hand = matches!(event.kind, Kind::Received | Kind::Started);
+            if at_hand
+                && let Some(record) = self.records.get_mut(place.record as usize)
+                && record.take_time(at, event.kind)
+            {
+                return Ok(true);
+            }
+            if self.placed.push(Placed { at, place, kind: event.kind, file }) {
+                return Ok(true);
+            }
         }
         self.add(event, file)
     }

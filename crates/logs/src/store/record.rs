@@ -145,6 +145,16 @@ impl Record {
         }
     }
 
+    /// Keeps an event, if its slot is free. Not of a kind that says more than its time.
+    #[inline]
+    pub(super) fn take_time(&mut self, at: Offset, kind: Kind) -> bool {
+        let (slot, flag) = OF_KIND[kind as usize];
+        debug_assert!(flag == 0 && kind != Kind::Asked);
+        let Some(slot) = slot.filter(|slot| self.get(*slot).is_none()) else { return false };
+        self.set(slot, at, kind);
+        true
+    }
+
     #[inline]
     pub(super) fn tell(&mut self, at: Offset, kind: Kind, file: u16) -> Told {
         let Some(slot) = Slot::of(kind) else { return self.no_room() };

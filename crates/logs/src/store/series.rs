@@ -152,7 +152,7 @@ pub(super) struct Place {
     series: u8,
     at: u32,
     /// `Number::MAX`: not known without a look, or none yet.
-    record: Number,
+    pub(super) record: Number,
 }
 
 impl Place {
