@@ -78,6 +78,8 @@ impl Heads {
         let expected = expected.filter(|e| e.start.len() + e.digits == id.last());
         let mut sketches = Vec::new();
         Sketch::default().extend(first, (&id, expected), &mut sketches);
+        // Most are as expected.
+        sketches.sort_by_key(|sketch| sketch.number.is_none());
         let shortest = sketches.iter().map(|sketch| sketch.known.len()).min().unwrap_or(0);
         let same_in_all = |at: &usize| sketches.iter().all(|sketch| sketch.mask[*at] == u8::MAX);
         let at = most_telling((0..shortest).filter(same_in_all), |at| {
