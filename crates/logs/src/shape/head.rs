@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::{
     literal::{CHUNK, Halves, halves},
-    minute::{Minute, USUAL},
+    minute::Minute,
     step::{Next, Step, Then, most_telling},
     text::LikeLast,
 };
@@ -28,8 +28,9 @@ pub(super) struct Heads {
     at: usize,
     /// Each with that byte.
     all: Box<[(u8, Head)]>,
-    /// All have an id of this length.
+    /// All have an id of this length, and a time of this minute.
     id: LikeLast,
+    minute: Minute,
     /// The series of those that are as expected.
     series: u8,
     /// How many lines had none since they were made.
@@ -73,11 +74,16 @@ struct Digits {
 }
 
 impl Heads {
-    /// Of lines that begin with one of `first`, and have an id like `id`, also as `expected`.
-    pub(super) fn of(first: &Next, id: LikeLast, expected: Option<&Expected>) -> Self {
+    /// Of lines that begin with one of `first`, have a time of that minute, and an id like `id`, also as `expected`.
+    pub(super) fn of(
+        first: &Next,
+        minute: Minute,
+        id: LikeLast,
+        expected: Option<&Expected>,
+    ) -> Self {
         let expected = expected.filter(|e| e.start.len() + e.digits == id.last());
         let mut sketches = Vec::new();
-        Sketch::default().extend(first, (&id, expected), &mut sketches);
+        Sketch::default().extend(first, (&minute, &id, expected), &mut sketches);
         // Most are as expected.
         sketches.sort_by_key(|sketch| sketch.number.is_none());
         let shortest = sketches.iter().map(|sketch| sketch.known.len()).min().unwrap_or(0);
@@ -87,7 +93,7 @@ impl Heads {
         });
         let heads = sketches.iter().filter_map(|sketch| Some((sketch.known[at], sketch.head()?)));
         let series = expected.map_or(0, |expected| expected.series);
-        Self { at, all: heads.collect(), id, series, misses: 0 }
+        Self { at, all: heads.collect(), id, minute, series, misses: 0 }
     }
 
     /// Reads a head into `event`: its last step, and what follows it.
@@ -95,14 +101,14 @@ impl Heads {
     pub(super) fn read<'s, 'l>(
         &'s self,
         bytes: &'l [u8],
-        minute: &Minute,
         event: &mut Event<'l>,
         counted: &mut Option<Counted>,
     ) -> Option<(&'s Step, &'l [u8])> {
         let byte = bytes.get(self.at)?;
         for (known, head) in &self.all {
             if known == byte && head.fits(bytes) {
-                let Begun { number, step, rest } = head.read(bytes, (minute, &self.id), event)?;
+                let Begun { number, step, rest } =
+                    head.read(bytes, (&self.minute, &self.id), event)?;
                 *counted = number.map(|number| Counted { series: self.series, number });
                 return Some((step, rest));
             }
@@ -110,19 +116,31 @@ impl Heads {
         None
     }
 
-    /// Takes note that a line of a log with those steps and that id had no head.
+    /// Takes note that a line of a log with those steps, and that minute and id, had no head.
     #[inline(never)]
-    pub(super) fn miss(&mut self, first: &Next, id: LikeLast, expected: Option<&Expected>) {
+    pub(super) fn miss(
+        &mut self,
+        first: &Next,
+        minute: Minute,
+        id: LikeLast,
+        expected: Option<&Expected>,
+    ) {
         self.misses += 1;
         if self.misses == MANY {
-            *self = Self::of(first, id, expected);
+            *self = Self::of(first, minute, id, expected);
+        }
+        if self.minute != minute {
+            self.minute = minute;
+            for (_, head) in &mut self.all {
+                head.put(head.places.time, &minute.usual().map(|(byte, _)| byte));
+            }
         }
     }
 
     /// Makes them anew, where there are any.
     pub(super) fn renew(&mut self, first: &Next, id: LikeLast, expected: Option<&Expected>) {
         if !self.all.is_empty() {
-            *self = Self::of(first, id, expected);
+            *self = Self::of(first, self.minute, id, expected);
         }
     }
 }
@@ -148,6 +166,15 @@ impl Head {
         differs == [0; 2]
     }
 
+    /// Replaces what is known of the bytes from `at` on.
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        for (at, &byte) in (at..).zip(bytes) {
+            let half = &mut self.pieces[at / CHUNK].known[at % CHUNK / 8];
+            let shift = at % 8 * 8;
+            *half = *half & !(0xff << shift) | u64::from(byte) << shift;
+        }
+    }
+
     /// Reads the values of a line that fits.
     #[inline(always)]
     fn read<'l>(
@@ -156,7 +183,7 @@ impl Head {
         (minute, like): (&Minute, &LikeLast),
         event: &mut Event<'l>,
     ) -> Option<Begun<'_, 'l>> {
-        let (at, _) = minute.quick(bytes.get(self.places.time..)?)?;
+        let at = minute.read_usual(bytes.get(self.places.time..)?.first_chunk()?)?;
         let id = bytes.get(self.places.id..)?;
         let number = match self.places.number {
             Some(digits) => Some(digits.number(bytes)?),
@@ -207,7 +234,7 @@ impl Sketch {
     fn extend(
         &self,
         next: &Next,
-        (id, expected): (&LikeLast, Option<&Expected>),
+        (minute, id, expected): (&Minute, &LikeLast, Option<&Expected>),
         heads: &mut Vec<Self>,
     ) {
         for step in next.steps() {
@@ -221,13 +248,15 @@ impl Sketch {
             let next = match &step.then {
                 Then::Time(next) => {
                     longer.time = end;
-                    longer.push(&[0; USUAL], 0);
+                    for (byte, mask) in minute.usual() {
+                        longer.push(&[byte], mask);
+                    }
                     next
                 }
                 Then::Id(next) => {
                     longer.id = end;
                     if let Some(counted) = expected.and_then(|e| longer.with_number(e)) {
-                        counted.extend(next, (id, expected), heads);
+                        counted.extend(next, (minute, id, expected), heads);
                     }
                     longer.push(&vec![0; id.last()], 0);
                     next
@@ -243,7 +272,7 @@ impl Sketch {
                     continue;
                 }
             };
-            longer.extend(next, (id, expected), heads);
+            longer.extend(next, (minute, id, expected), heads);
         }
     }
 

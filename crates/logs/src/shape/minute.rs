@@ -3,7 +3,7 @@
 use crate::{event::Millis, time::TimeFormat};
 
 /// The minute of the last time that was read in full.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Minute {
     /// Such as `2026-03-02T09:00`.
     text: [u8; 16],
@@ -34,6 +34,25 @@ impl Minute {
         Some((self.at + within, rest))
     }
 
+    /// What times of the minute are, and the bits that are so in each of them.
+    pub(super) fn usual(&self) -> [(u8, u8); USUAL] {
+        let within = b":00.000Z".map(|byte| (byte, if byte == b'0' { 0xf0 } else { u8::MAX }));
+        let mut usual = [(0, 0); USUAL];
+        let (minute, rest) = usual.split_at_mut(self.text.len());
+        for (place, byte) in minute.iter_mut().zip(self.text) {
+            *place = (byte, u8::MAX);
+        }
+        rest.copy_from_slice(&within);
+        usual
+    }
+
+    /// Reads a time that is [`Self::usual`].
+    #[inline(always)]
+    pub(super) fn read_usual(&self, text: &[u8; USUAL]) -> Option<Millis> {
+        let digits = u64::from_le_bytes(*text.last_chunk()?) ^ ZEROES;
+        Some(self.at + of_digits(digits)?)
+    }
+
     /// Reads any time of an RFC 3339 log.
     pub(super) fn read(&mut self, text: &[u8]) -> Option<Millis> {
         let at = TimeFormat::Rfc3339.read(text)?;
@@ -47,18 +66,25 @@ impl Minute {
     }
 }
 
+const ZEROES: u64 = u64::from_le_bytes(*b":00.000Z");
+const UPPER: u64 = u64::MAX / 0xff * 0xf0;
+
 /// The milliseconds of `:00.120Z`; `None`: it is written otherwise. All eight bytes at once, the first the lowest.
 #[inline(always)]
 fn within_minute(text: [u8; 8]) -> Option<Millis> {
-    const ZEROES: u64 = u64::from_le_bytes(*b":00.000Z");
     const SEPARATORS: u64 = u64::from_le_bytes([0xff, 0, 0, 0xff, 0, 0, 0, 0xff]);
+    let digits = u64::from_le_bytes(text) ^ ZEROES;
+    if digits & (SEPARATORS | UPPER) != 0 { None } else { of_digits(digits) }
+}
+
+/// The milliseconds of such a text without what is the same in each; `None`: a digit is none.
+#[inline(always)]
+fn of_digits(digits: u64) -> Option<Millis> {
     // What is above 9, and for tens of seconds above 5, gets an upper half with these more.
     const TO_UPPER: u64 = u64::from_le_bytes([0, 10, 6, 0, 6, 6, 6, 0]);
-    const UPPER: u64 = u64::MAX / 0xff * 0xf0;
     // Where the seconds are then, and the hundredths.
     const PAIRS: u64 = u64::from_le_bytes([0, 0, 0xff, 0, 0, 0xff, 0, 0]);
-    let digits = u64::from_le_bytes(text) ^ ZEROES;
-    if digits & (SEPARATORS | UPPER) != 0 || (digits + TO_UPPER) & UPPER != 0 {
+    if (digits + TO_UPPER) & UPPER != 0 {
         return None;
     }
     // Each byte gets ten times the one before it.

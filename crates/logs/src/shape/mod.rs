@@ -107,11 +107,11 @@ impl<'a> Shapes<'a> {
         event.attempt = self.unnumbered;
         event.took = None;
         let mut status = NO_STATUS;
-        let head = self.heads.read(bytes, &self.minute, event, counted);
+        let head = self.heads.read(bytes, event, counted);
         let (mut step, mut after) = if let Some(head) = head {
             head
         } else {
-            self.heads.miss(&self.first, self.id, self.expected.as_ref());
+            self.heads.miss(&self.first, self.minute, self.id, self.expected.as_ref());
             self.first.step(bytes)?
         };
         let (kind, rest) = loop {

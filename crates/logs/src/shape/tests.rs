@@ -124,12 +124,12 @@ fn a_status_that_is_no_error_changes_nothing() {
 /// As after many lines like `line`.
 fn know_heads_like(shapes: &mut Shapes<'_>, line: &[u8]) {
     shapes.read(line, None);
-    shapes.heads = Heads::of(&shapes.first, shapes.id, shapes.expected.as_ref());
+    shapes.heads = Heads::of(&shapes.first, shapes.minute, shapes.id, shapes.expected.as_ref());
 }
 
 fn has_head(shapes: &Shapes<'_>, line: &[u8]) -> bool {
     let mut event = BLANK;
-    shapes.heads.read(&[line, FOLLOWING].concat(), &shapes.minute, &mut event, &mut None).is_some()
+    shapes.heads.read(&[line, FOLLOWING].concat(), &mut event, &mut None).is_some()
 }
 
 #[test]
@@ -169,6 +169,26 @@ fn lines_like_many_before_have_a_head() {
             assert!(!has_head(&shapes, line.replace(from, to).as_bytes()), "{to}");
         }
     }
+}
+
+#[test]
+fn times_of_two_minutes_in_turns_are_each_of_their_own() {
+    let (side, sample) = SAMPLES[0];
+    let layout = layout(side, sample);
+    let mut shapes = Shapes::learn(&layout, sample.as_bytes());
+    let line = sample.lines().next().unwrap();
+    know_heads_like(&mut shapes, line.as_bytes());
+    let of = |minute: usize| {
+        let line = line.replace("T09:00:00.120Z", &format!("T09:0{minute}:59.98{minute}Z"));
+        [line.as_bytes(), FOLLOWING].concat()
+    };
+    for minutes in [[0, 1], [1, 0], [1, 1], [2, 1], [1, 2], [2, 2], [2, 2], [0, 2], [0, 0], [0, 0]]
+    {
+        for minute in minutes {
+            assert!(assert_alike(&layout, &mut shapes, &of(minute)));
+        }
+    }
+    assert!(has_head(&shapes, &of(0)) && !has_head(&shapes, &of(1)));
 }
 
 fn expected(start: &str, digits: usize) -> Expected {
