@@ -46,8 +46,14 @@ pub(super) fn learn(layout: &Layout, block: &[u8]) -> Next {
         let few = of_few_kinds(layout, &split);
         for (line, fields) in &split {
             if let Some(says) = says(layout, line, fields, &few) {
-                let known = Known { line, says, layout, few: &few };
-                insert(&mut first, &known, 0, fields);
+                let known = Known { line, says, layout, few: &few, usual_status: false };
+                let usual = Known { usual_status: true, ..known };
+                // Any other status goes the longer way, which is tried last.
+                let has_usual = fields.iter().any(|field| usual.has_usual_status(field));
+                if has_usual {
+                    insert(&mut first, &usual, 0, fields, 1);
+                }
+                insert(&mut first, &known, 0, fields, usize::from(!has_usual));
             }
         }
     }
@@ -187,12 +193,31 @@ fn of_few_kinds(layout: &Layout, lines: &[(&[u8], Vec<Field<'_>>)]) -> BTreeSet<
 }
 
 /// A line of the sample, and what it says.
+#[derive(Clone, Copy)]
 struct Known<'k> {
     line: &'k [u8],
     says: Says,
     layout: &'k Layout,
     few: &'k BTreeSet<String>,
+    /// All lines of its shape have its status.
+    usual_status: bool,
 }
+
+impl Known<'_> {
+    fn is_literal(&self, field: &Field<'_>) -> bool {
+        is_literal(field, self.few) || (self.usual_status && self.has_usual_status(field))
+    }
+
+    /// Whether it is a status that most answers have, and that changes nothing of what a line says.
+    fn has_usual_status(&self, field: &Field<'_>) -> bool {
+        self.layout.role(field) == Role::Status
+            && field.form == Form::Number
+            && USUAL_STATUSES.contains(&&self.line[field.value.clone()])
+    }
+}
+
+/// Of answers: RFC 9110 sections 15.3 and 15.4.
+const USUAL_STATUSES: [&[u8]; 5] = [b"200", b"201", b"202", b"204", b"304"];
 
 /// A step while more lines may be learnt from.
 struct Sketch {
@@ -207,9 +232,15 @@ enum SketchThen {
     Value(Role, Form, Vec<Sketch>),
 }
 
-/// Adds a line's shape to `sketches`; `from` is where its literal begins, before the first of `fields`.
-fn insert(sketches: &mut Vec<Sketch>, known: &Known<'_>, from: usize, fields: &[Field<'_>]) {
-    let value = fields.iter().position(|field| !is_literal(field, known.few));
+/// Adds a line's shape to `sketches`, so many times; `from` is where its literal begins, before the first of `fields`.
+fn insert(
+    sketches: &mut Vec<Sketch>,
+    known: &Known<'_>,
+    from: usize,
+    fields: &[Field<'_>],
+    weight: usize,
+) {
+    let value = fields.iter().position(|field| !known.is_literal(field));
     let end = value.map_or(known.line.len(), |at| fields[at].value.start);
     let literal = &known.line[from..end];
     let same = sketches.iter().position(|sketch| sketch.literal == literal);
@@ -225,9 +256,9 @@ fn insert(sketches: &mut Vec<Sketch>, known: &Known<'_>, from: usize, fields: &[
         sketches.len() - 1
     });
     let sketch = &mut sketches[same];
-    sketch.count += 1;
+    sketch.count += weight;
     if let (Some(at), SketchThen::Value(.., next)) = (value, &mut sketch.then) {
-        insert(next, known, fields[at].value.end, &fields[at + 1..]);
+        insert(next, known, fields[at].value.end, &fields[at + 1..], weight);
     }
 }
 
