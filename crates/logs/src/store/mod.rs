@@ -40,7 +40,7 @@ pub(crate) struct Extra {
 }
 
 /// How many events are looked up at once, so that their memory is fetched at once.
-const BATCH: usize = 64;
+const BATCH: usize = 128;
 
 #[derive(Debug, Clone, Copy)]
 struct Pending {
