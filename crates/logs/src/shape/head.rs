@@ -31,6 +31,8 @@ pub(super) struct Heads {
     /// All have an id of this length, and a time of this minute.
     id: LikeLast,
     minute: Minute,
+    /// That of the last line without one.
+    other_minute: Minute,
     /// The series of those that are as expected.
     series: u8,
     /// How many lines had none since they were made.
@@ -93,7 +95,8 @@ impl Heads {
         });
         let heads = sketches.iter().filter_map(|sketch| Some((sketch.known[at], sketch.head()?)));
         let series = expected.map_or(0, |expected| expected.series);
-        Self { at, all: heads.collect(), id, minute, series, misses: 0 }
+        let all = heads.collect();
+        Self { at, all, id, minute, other_minute: minute, series, misses: 0 }
     }
 
     /// Reads a head into `event`: its last step, and what follows it.
@@ -129,7 +132,8 @@ impl Heads {
         if self.misses == MANY {
             *self = Self::of(first, minute, id, expected);
         }
-        if self.minute != minute {
+        // Lines in no order are each of another minute.
+        if self.minute != minute && std::mem::replace(&mut self.other_minute, minute) == minute {
             self.minute = minute;
             for (_, head) in &mut self.all {
                 head.put(head.places.time, &minute.usual().map(|(byte, _)| byte));
