@@ -1,5 +1,5 @@
 //! All attempts of both logs, joined as they are read: `ids.rs` has their ids, `record.rs` what is kept of
-//! each. Ids that count up have a table of their records, in `series.rs`. All others are found by `index.rs`, which is
+//! each. Ids that count up have a table of their records, in `series/`; `placed.rs` has their events. All others are found by `index.rs`, which is
 //! too large for the processor's caches: so what is under way is found by `recent.rs`, and what seems new is looked up
 //! later, by `settle.rs`.
 //!
@@ -8,6 +8,7 @@
 
 pub(crate) mod ids;
 pub(crate) mod index;
+mod placed;
 mod recent;
 pub(crate) mod record;
 mod series;
@@ -20,9 +21,10 @@ pub(crate) use self::series::{Counted, Expected};
 use self::{
     ids::Id,
     index::{Index, Number},
+    placed::{Batch, Placed},
     recent::Recent,
     record::{NO_ID, Offset, Record, Told},
-    series::{AllSeries, Place},
+    series::AllSeries,
     settle::{Free, Fresh},
 };
 use crate::{
@@ -51,40 +53,6 @@ struct Pending {
     at: Offset,
     kind: Kind,
     file: u16,
-}
-
-/// An event whose id is of a series.
-#[derive(Debug, Clone, Copy)]
-struct Placed {
-    at: Offset,
-    place: Place,
-    kind: Kind,
-    file: u16,
-}
-
-/// Those that are told at once.
-#[derive(Debug)]
-struct Batch {
-    all: Box<[Placed; BATCH]>,
-    count: usize,
-}
-
-impl Default for Batch {
-    fn default() -> Self {
-        let none = Placed { at: 0, place: Place::NONE, kind: Kind::Part, file: 0 };
-        Self { all: Box::new([none; BATCH]), count: 0 }
-    }
-}
-
-impl Batch {
-    /// `false`: there is no room.
-    #[inline]
-    fn push(&mut self, placed: Placed) -> bool {
-        let Some(free) = self.all.get_mut(self.count) else { return false };
-        *free = placed;
-        self.count += 1;
-        true
-    }
 }
 
 /// The attempts.
@@ -123,35 +91,6 @@ impl Store {
     /// What the ids of the next events mostly will be.
     pub(crate) fn expected(&self) -> Option<Expected> {
         self.series.expected()
-    }
-
-    /// The same as [`Self::add`], of an event whose id is perhaps as expected.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "a part of the loop over all lines")]
-    pub(crate) fn add_counted(
-        &mut self,
-        event: &Event<'_>,
-        counted: Option<Counted>,
-        file: u16,
-    ) -> Result<bool, LogsError> {
-        if let Some(counted) = counted
-            && event.took.is_none()
-            && let Some(at) = self.base.and_then(|base| record::offset(event.at, base))
-            && let Some(place) = self.series.place_of(counted, event.attempt)
-        {
-            // Servers begin requests about in the order in which they were sent: those records are at hand.
-            let at_hand = matches!(event.kind, Kind::Received | Kind::Started);
-            if at_hand
-                && let Some(record) = self.records.get_mut(place.record as usize)
-                && record.take_time(at, event.kind)
-            {
-                return Ok(true);
-            }
-            if self.placed.push(Placed { at, place, kind: event.kind, file }) {
-                return Ok(true);
-            }
-        }
-        self.add(event, file)
     }
 
     /// Takes an event of the file of that number; `false`: its time is too far from the others.
@@ -252,33 +191,6 @@ impl Store {
         let Some(record) = self.records.get(number as usize) else { return false };
         let key = &self.keys[pending.from as usize..pending.to as usize];
         begin_with(self.ids.get(record.id as usize..).unwrap_or_default(), key)
-    }
-
-    /// Tells the records of series. All of them are read before: none waits for another's memory.
-    fn flush_placed(&mut self) -> Result<(), LogsError> {
-        let placed = &self.placed.all[..self.placed.count];
-        let mut numbers = [0; BATCH];
-        let mut read = 0;
-        for (number, placed) in numbers.iter_mut().zip(placed) {
-            *number = self.series.record(placed.place);
-            if *number == Number::MAX {
-                *number = next_number(&self.records)?;
-                let (series, id) = self.series.put(placed.place, *number);
-                self.records.push(Record::of_series(series, id, placed.file));
-            }
-            read ^= self.records[*number as usize].id;
-        }
-        // Nothing comes of it, and still it is to be read.
-        std::hint::black_box(read);
-        for (number, &Placed { at, kind, file, .. }) in numbers.into_iter().zip(placed) {
-            match self.records[number as usize].tell(at, kind, file) {
-                Told::Now => {}
-                Told::Before => self.duplicates += 1,
-                Told::NoRoom => self.extras.push(Extra { record: number, at, kind }),
-            }
-        }
-        self.placed.count = 0;
-        Ok(())
     }
 
     /// Looks up what is pending. Each step for all of them before the next: none waits for another's memory.
