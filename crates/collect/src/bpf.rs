@@ -3,17 +3,26 @@
 //!
 //! An object is loaded (its accesses to the kernel's types are made those of the running kernel), one of its programs
 //! is loaded for a list of the kernel's, and reading that list runs it.
-#![allow(unsafe_code, reason = "bpf(2): aya has no iterator over the files of one process")]
+
+mod call;
+mod types;
 
 use std::{
-    fs::File,
+    collections::HashMap,
+    fs::{self, File},
     io::{self, Read as _},
-    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
-    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
+    sync::OnceLock,
 };
 
-use aya::{Btf, Ebpf, EbpfLoader, maps::Map, programs::Iter};
+use aya_obj::btf::Btf;
 
+use self::types::Types;
+
+/// The kernel's types, where it was built with them.
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
+/// Why not, where it can be read.
+const UNKNOWN: &str = "they are of a form that stillopen does not know";
 /// What one read gives at most (`bpf_seq_read`, `kernel/bpf/bpf_iter.c`).
 const BLOCK: usize = 32 * 1024;
 
@@ -38,7 +47,10 @@ pub struct ObjectFile<T: ?Sized>(pub T);
 
 /// An object whose maps are there.
 #[derive(Debug)]
-pub struct Object(Ebpf);
+pub struct Object {
+    object: aya_obj::Object,
+    maps: HashMap<String, OwnedFd>,
+}
 
 impl Object {
     /// Loads it.
@@ -46,7 +58,7 @@ impl Object {
     /// # Errors
     /// The kernel's types can't be read, or it refuses a map.
     pub fn load(file: &ObjectFile<[u8]>) -> Result<Self, BpfError> {
-        loader().load(&file.0).map(Self).map_err(refused)
+        Self::new(aya_obj::Object::parse(&file.0).map_err(refused)?)
     }
 
     /// Loads it with another size of its map `map`, and with `value` for its constant `name`.
@@ -55,48 +67,64 @@ impl Object {
     /// As those of [`load`](Self::load).
     pub fn load_with(
         file: &ObjectFile<[u8]>,
-        (map, size): (&'static str, u32),
-        (name, value): (&'static str, &'static u32),
+        (map, size): (&str, u32),
+        (name, value): (&str, u32),
     ) -> Result<Self, BpfError> {
-        let mut loader = loader();
-        loader.map_max_entries(map, size).override_global(name, value, false);
-        loader.load(&file.0).map(Self).map_err(refused)
+        let mut object = aya_obj::Object::parse(&file.0).map_err(refused)?;
+        let map = object.maps.get_mut(map).ok_or_else(|| refused("no such map"))?;
+        map.set_max_entries(size);
+        let value = value.to_ne_bytes();
+        object.patch_map_data(HashMap::from([(name, (&value[..], true))])).map_err(refused)?;
+        Self::new(object)
+    }
+
+    fn new(mut object: aya_obj::Object) -> Result<Self, BpfError> {
+        object.relocate_btf(&types_for(&object)?).map_err(refused)?;
+        let of_file = std::mem::take(&mut object.maps);
+        let made = of_file.iter().map(|(name, map)| Ok((name.clone(), call::map(map)?)));
+        let maps: HashMap<String, OwnedFd> = made.collect::<io::Result<_>>().map_err(refused)?;
+        let sections = object.functions.keys().map(|(section, _)| *section).collect();
+        let with_maps = of_file.iter().map(|(name, map)| (&**name, maps[name].as_raw_fd(), map));
+        object.relocate_maps(with_maps, &sections).map_err(refused)?;
+        object.relocate_calls(&sections).map_err(refused)?;
+        Ok(Self { object, maps })
     }
 
     /// A program of it for a list of the kernel's, as `task_file` or `tcp`.
     ///
     /// # Errors
     /// The kernel is too old or the rights are not there: `CAP_BPF` and `CAP_PERFMON`.
-    pub fn program(&mut self, name: &str, list: &str) -> Result<Iteration<'_>, BpfError> {
-        let program = self.0.program_mut(name).ok_or_else(|| refused("no such program"))?;
-        let program: &mut Iter = program.try_into().map_err(refused)?;
-        program.load(list, types()?).map_err(refused)?;
-        Ok(Iteration(program.fd().map_err(refused)?.as_fd()))
+    pub fn program(&self, name: &str, list: &str) -> Result<Iteration, BpfError> {
+        let program = self.object.programs.get(name);
+        let function = program.and_then(|it| self.object.functions.get(&it.function_key()));
+        let function = function.ok_or_else(|| refused("no such program"))?;
+        let list = kernel_types()?.function(&format!("bpf_iter_{list}"));
+        let list = list.ok_or_else(|| refused("it has no such iterator"))?;
+        call::program(&function.instructions, &self.object.license, list)
+            .map(Iteration)
+            .map_err(refused)
     }
 
-    /// The array that is called `name`.
+    /// The map that is called `name`.
     ///
     /// # Errors
     /// There is none.
-    pub fn array(&self, name: &str) -> Result<BorrowedFd<'_>, BpfError> {
-        match self.0.map(name) {
-            Some(Map::Array(map)) => Ok(map.fd().as_fd()),
-            _ => Err(refused("no such array")),
-        }
+    pub fn map(&self, name: &str) -> Result<BorrowedFd<'_>, BpfError> {
+        self.maps.get(name).map(|map| map.as_fd()).ok_or_else(|| refused("no such map"))
     }
 }
 
 /// A program for a list.
-#[derive(Debug, Clone, Copy)]
-pub struct Iteration<'a>(BorrowedFd<'a>);
+#[derive(Debug)]
+pub struct Iteration(OwnedFd);
 
-impl Iteration<'_> {
+impl Iteration {
     /// Runs it once over the list as the calling thread's namespaces have it, and hands what it writes to `take`:
     /// whole records.
     ///
     /// # Errors
     /// The list can't be read.
-    pub fn run(self, take: impl FnMut(&[u8])) -> Result<(), BpfError> {
+    pub fn run(&self, take: impl FnMut(&[u8])) -> Result<(), BpfError> {
         self.read(&[], take)
     }
 
@@ -104,13 +132,13 @@ impl Iteration<'_> {
     ///
     /// # Errors
     /// The list can't be read: before Linux 6.1 there is none of one process.
-    pub fn run_over(self, pid: u32, take: impl FnMut(&[u8])) -> Result<(), BpfError> {
+    pub fn run_over(&self, pid: u32, take: impl FnMut(&[u8])) -> Result<(), BpfError> {
         // `task` of `union bpf_iter_link_info`: thread, process, pidfd.
         self.read(&[0, pid, 0], take)
     }
 
-    fn read(self, of: &[u32], mut take: impl FnMut(&[u8])) -> Result<(), BpfError> {
-        let mut list = self.list(of)?;
+    fn read(&self, of: &[u32], mut take: impl FnMut(&[u8])) -> Result<(), BpfError> {
+        let mut list = File::from(call::list(self.0.as_fd(), of)?);
         let mut block = vec![0; BLOCK];
         loop {
             match list.read(&mut block) {
@@ -126,67 +154,25 @@ impl Iteration<'_> {
             }
         }
     }
-
-    fn list(self, of: &[u32]) -> io::Result<File> {
-        let link = Link {
-            program: self.0.as_raw_fd(),
-            target: 0,
-            kind: BPF_TRACE_ITER,
-            flags: 0,
-            of: if of.is_empty() { 0 } else { of.as_ptr().expose_provenance() as u64 },
-            of_length: u32::try_from(size_of_val(of)).unwrap_or_default(),
-            nothing: 0,
-        };
-        // SAFETY: the attributes of this command, and `of` lives until it is done.
-        let link = unsafe { bpf(BPF_LINK_CREATE, &link) }?;
-        // SAFETY: the attributes of this command.
-        unsafe { bpf(BPF_ITER_CREATE, &[link.as_raw_fd(), 0]) }.map(File::from)
-    }
 }
 
-/// `enum bpf_cmd` and `enum bpf_attach_type` (`include/uapi/linux/bpf.h`)
-const BPF_LINK_CREATE: libc::c_int = 28;
-const BPF_ITER_CREATE: libc::c_int = 33;
-const BPF_TRACE_ITER: u32 = 28;
-
-/// `link_create` of `union bpf_attr`.
-#[repr(C)]
-struct Link {
-    program: i32,
-    target: u32,
-    kind: u32,
-    flags: u32,
-    of: u64,
-    of_length: u32,
-    nothing: u32,
+/// Those that `object` needs of the running kernel's.
+fn types_for(object: &aya_obj::Object) -> Result<Btf, BpfError> {
+    let own = object.btf.as_ref().and_then(|own| Types::parse(own.to_bytes()));
+    let own = own.ok_or_else(|| refused("the object has no types"))?;
+    let needed = kernel_types()?.needed_by(&own);
+    let needed = needed.ok_or_else(|| BpfError::NoTypes(UNKNOWN.to_owned()))?;
+    Btf::parse(&needed, object.endianness).map_err(|error| BpfError::NoTypes(all_of(&error)))
 }
 
-/// One that gives a descriptor.
-///
-/// # Safety
-/// `attributes` are those of `command`, and what they point to is there.
-unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
-    // SAFETY: of so many bytes, which the kernel only reads; the rest is the caller's word.
-    let fd = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
-    match i32::try_from(fd) {
-        // SAFETY: a new descriptor, which nothing else owns.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// One for all: each reads the kernel's types, which takes 10 ms.
-fn loader() -> MutexGuard<'static, EbpfLoader<'static>> {
-    static LOADER: OnceLock<Mutex<EbpfLoader<'static>>> = OnceLock::new();
-    let loader = LOADER.get_or_init(|| Mutex::new(EbpfLoader::new()));
-    loader.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The same for what the loader does not do.
-fn types() -> Result<&'static Btf, BpfError> {
-    static TYPES: OnceLock<Result<Btf, String>> = OnceLock::new();
-    let types = TYPES.get_or_init(|| Btf::from_sys_fs().map_err(|error| all_of(&error)));
-    types.as_ref().map_err(|error| BpfError::NoTypes(error.clone()))
+/// Those of the running kernel, read once.
+fn kernel_types() -> Result<&'static Types, BpfError> {
+    static READ: OnceLock<Result<Types, String>> = OnceLock::new();
+    let read = || {
+        let bytes = fs::read(TYPES).map_err(|error| error.to_string())?;
+        Types::parse(bytes).ok_or_else(|| UNKNOWN.to_owned())
+    };
+    READ.get_or_init(read).as_ref().map_err(|error| BpfError::NoTypes(error.clone()))
 }
 
 fn refused(error: impl Into<Box<dyn std::error::Error>>) -> BpfError {

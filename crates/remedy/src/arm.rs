@@ -27,16 +27,6 @@ static OBJECT: &ObjectFile<[u8]> = &ObjectFile(*include_bytes!("../bpf/arm.bpf.o
 /// `SCATTER` and `TRIES` there.
 const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
 const TRIES: u64 = 16;
-/// What a table of so many slots, as powers of two, has for its constant `mask`.
-static MASKS: [u32; 32] = {
-    let mut masks = [0; 32];
-    let mut bits = 0;
-    while bits < 32 {
-        masks[bits] = (1 << bits) - 1;
-        bits += 1;
-    }
-    masks
-};
 /// A page of memory, at 16 bytes each.
 const FEWEST: usize = 256;
 /// `ARMED` there.
@@ -52,9 +42,8 @@ pub fn arm_here(chosen: &[(u64, KeepaliveValues)]) -> Result<Vec<bool>, BpfError
     let slots = (chosen.len() * 2).next_power_of_two().max(FEWEST);
     let size =
         u32::try_from(slots).map_err(|_| BpfError::Refused("too many sockets".to_owned()))?;
-    let mask = &MASKS[size.trailing_zeros() as usize];
-    let mut object = Object::load_with(OBJECT, ("chosen", size), ("mask", mask))?;
-    let table = Table::of(object.array("chosen")?, slots).map_err(std::io::Error::from)?;
+    let object = Object::load_with(OBJECT, ("chosen", size), ("mask", size - 1))?;
+    let table = Table::of(object.map("chosen")?, slots).map_err(std::io::Error::from)?;
     let program = object.program("arm", "tcp")?;
     let places: Vec<Option<usize>> =
         chosen.iter().map(|(cookie, values)| table.put(*cookie, *values)).collect();

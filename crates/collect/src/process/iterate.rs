@@ -32,7 +32,7 @@ pub(super) fn each_descriptor<S>(
     mut take: impl FnMut(&mut S, Descriptor),
     is_done: impl Fn(&S) -> bool,
 ) -> Result<(), BpfError> {
-    let mut object = Object::load(OBJECT)?;
+    let object = Object::load(OBJECT)?;
     let owners = object.program("owners", "task_file")?;
     let mut take = |state: &mut S, block: &[u8]| {
         for record in block.as_chunks().0 {
