@@ -21,7 +21,7 @@ use stillopen_remedy::{
 
 use self::first::{First, is_asked_first};
 use super::host::{self, Look};
-use crate::{cli::rescue::RescueArgs, clock, output, paste::Options, report::LeftOut};
+use crate::{cli::rescue::RescueArgs, clock, output, paste::Options};
 pub(super) use json::{Place, json_text};
 pub(super) use text::{refused, said_of_each};
 
@@ -34,6 +34,12 @@ struct Row {
 }
 
 impl Row {
+    /// Its socket's cookie with its values.
+    fn to_arm(&self) -> Option<(u64, KeepaliveValues)> {
+        let Act::Arm { values, .. } = self.act else { return None };
+        Some((self.handle?.cookie, values))
+    }
+
     fn is_refused(&self) -> bool {
         matches!(self.act, Act::Arm { done: Some(Err(_)), .. })
     }
@@ -78,16 +84,12 @@ enum Act {
     Leave(Left),
 }
 
-/// A socket's cookie with its values, and where what was done goes.
-type ToArm<'a> = ((u64, KeepaliveValues), &'a mut Option<Result<SocketOptions, Refusal>>);
-
 /// What was read and what is done about it.
 struct Rescue<'a> {
     args: &'a RescueArgs,
     collected: Collected,
     diagnoses: Vec<Diagnosis>,
     rows: Vec<Row>,
-    left_out: LeftOut,
 }
 
 /// Status 0: done, or nothing to do; 1: something was refused, or ended by its first probe.
@@ -99,8 +101,7 @@ pub(crate) fn run(args: &RescueArgs) -> Result<ExitCode> {
     if args.close_dead {
         return close::run(args, &collected, &diagnoses);
     }
-    let left_out = host::left_out(&args.select, &collected, &diagnoses);
-    let mut rescue = Rescue { args, collected, diagnoses, rows: Vec::new(), left_out };
+    let mut rescue = Rescue { args, collected, diagnoses, rows: Vec::new() };
     rescue.choose();
     if args.apply {
         rescue.save_undo()?;
@@ -238,19 +239,14 @@ impl Rescue<'_> {
     /// Those of each namespace that has many, at once where that is permitted.
     fn arm_many(&mut self) {
         let Self { collected, rows, .. } = self;
-        let mut by_namespace: BTreeMap<u32, Vec<ToArm<'_>>> = BTreeMap::new();
-        for row in rows {
-            let (Some(Handle { cookie, .. }), Act::Arm { values, done, .. }) =
-                (row.handle, &mut row.act)
-            else {
-                continue;
-            };
+        let mut by_namespace: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (at, row) in rows.iter().enumerate().filter(|(_, row)| row.to_arm().is_some()) {
             let netns = collected.snapshot.connections[row.index as usize].netns;
-            by_namespace.entry(netns).or_default().push(((cookie, *values), done));
+            by_namespace.entry(netns).or_default().push(at);
         }
-        by_namespace.retain(|_, chosen| chosen.len() >= MANY);
-        for (netns, to_arm) in by_namespace {
-            let (chosen, done): (Vec<_>, Vec<_>) = to_arm.into_iter().unzip();
+        by_namespace.retain(|_, places| places.len() >= MANY);
+        for (netns, places) in by_namespace {
+            let chosen: Vec<_> = places.iter().filter_map(|&at| rows[at].to_arm()).collect();
             let armed = match collected.in_namespace(netns, || arm_here(&chosen)) {
                 Ok(Ok(armed)) => armed,
                 Ok(Err(error)) => {
@@ -260,7 +256,8 @@ impl Rescue<'_> {
                 // It is said of each, one by one.
                 Err(_) => continue,
             };
-            for ((armed, done), (_, values)) in armed.into_iter().zip(done).zip(chosen) {
+            for (at, armed) in places.into_iter().zip(armed) {
+                let Act::Arm { values, done, .. } = &mut rows[at].act else { continue };
                 // Each was accepted, and TCP_USER_TIMEOUT was not set.
                 let keepalive = Keepalive::On(values.times());
                 let after = SocketOptions { keepalive, user_timeout: Millis::default() };

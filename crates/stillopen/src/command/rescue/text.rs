@@ -8,7 +8,7 @@ use stillopen_model::{
 };
 use stillopen_remedy::{FirstProbe, Left, Refusal};
 
-use super::{Act, Rescue, Row, first, repeated};
+use super::{super::host::left_out, Act, Rescue, Row, first, repeated};
 use crate::{
     input::quoted,
     paste::Options,
@@ -36,7 +36,8 @@ pub(super) fn render(rescue: &Rescue<'_>) -> String {
     refusals(rescue, &armed, &mut out);
     left_alone(rescue, &mut out);
     if rescue.rows.is_empty() {
-        out.push_str(&rescue.left_out.lines());
+        let Rescue { args, collected, diagnoses, .. } = rescue;
+        out.push_str(&left_out(&args.select, collected, diagnoses).lines());
     }
     out.push_str(&not_seen(&rescue.collected.snapshot));
     next(rescue, &armed, &mut out);
