@@ -83,7 +83,7 @@ static long (*bpf_seq_write)(struct seq_file *to, const void *bytes, u32 length)
 static struct tcp_sock *(*bpf_skc_to_tcp_sock)(void *socket) = (void *)137;
 static struct socket *(*bpf_sock_from_file)(struct file *file) = (void *)162;
 
-/* A path from the whole socket on: each type that an access starts from is searched for among all of the kernel's. */
+/* A path from the whole socket on: so an object names few of the types that the kernel has. */
 #define common_of(tcp) ((tcp)->inet_conn.icsk_inet.sk.__sk_common)
 
 #endif

@@ -20,7 +20,7 @@ use rustix::{
 use stillopen_collect::{BpfError, Object, ObjectFile};
 use stillopen_model::KeepaliveValues;
 
-/// From so many sockets on it costs less than one by one: to begin with, it takes about 50 ms of CPU.
+/// From so many sockets on it costs less than one by one: to begin with, it takes some tens of milliseconds of CPU.
 pub const MANY: usize = 5_000;
 
 static OBJECT: &ObjectFile<[u8]> = &ObjectFile(*include_bytes!("../bpf/arm.bpf.o"));
