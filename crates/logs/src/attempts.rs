@@ -6,7 +6,7 @@
 use crate::{
     event::{Kind, Millis},
     store::{
-        Store,
+        Extra, Store,
         index::Number,
         record::{Slot, time},
     },
@@ -141,15 +141,23 @@ fn cut(
     for slot in Slot::ALL {
         events.extend(record.get(slot).map(|offset| (time(offset, base), record.kind(slot))));
     }
-    events.extend(store.extras_of(number).iter().map(|extra| (time(extra.at, base), extra.kind)));
+    let extras = store.extras_of(number);
+    events.extend(extras.iter().map(|extra| (time(extra.at, base), extra.kind)));
     // At one moment an end goes first: what begins then is the next attempt.
     events.sort_by_key(|&(at, kind)| (at, kind.begins(), kind));
     let clients = of_client(events);
     let servers = of_server(events);
+    // The slot has one send only, which is the first that was read.
+    let file = |client: Option<ClientSide>| {
+        let asked = client.and_then(|client| client.asked);
+        let is_it =
+            |extra: &&Extra| extra.kind == Kind::Asked && Some(time(extra.at, base)) == asked;
+        extras.iter().find(is_it).map_or(record.file, |extra| extra.file)
+    };
     let attempt = |nth: usize, client, server| Attempt {
         record: number,
         nth: u32::try_from(nth).unwrap_or(u32::MAX),
-        file: record.file,
+        file: file(client),
         client,
         server,
     };

@@ -107,7 +107,7 @@ pub(crate) enum Said<T> {
     Unreadable,
 }
 
-/// Longer ids are none.
+/// A line with a longer id, in bytes, counts as unreadable.
 pub(crate) const LONGEST_ID: usize = 512;
 
 impl Layout {
@@ -130,10 +130,12 @@ impl Layout {
         let Some(at) = at else { return Said::Unreadable };
         if let Some(field) = &self.id {
             match fields.get(field) {
-                Some(text) if !text.is_empty() && text.len() <= LONGEST_ID => {
-                    id.extend_from_slice(text.as_bytes());
+                None | Some("") => return Said::Nothing,
+                // Another id may read like it.
+                Some(text) if text.len() > LONGEST_ID || fields.is_rounded(field) => {
+                    return Said::Unreadable;
                 }
-                _ => return Said::Nothing,
+                Some(text) => id.extend_from_slice(text.as_bytes()),
             }
         }
         let attempt = match &self.attempt {

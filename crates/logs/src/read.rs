@@ -70,6 +70,7 @@ pub(crate) fn read<'a>(
     refuse_same(&logs, overrides)?;
     let join = agree(&mut logs);
     let mut all = Everything { store: Store::default(), join, logs: Vec::new(), ends: Vec::new() };
+    all.store.count_from(middle_time(&logs));
     let mut unnamed = Unnamed::default();
     for (file, log) in logs.into_iter().enumerate() {
         let file = u16::try_from(file).unwrap_or(u16::MAX);
@@ -144,6 +145,25 @@ fn agree(logs: &mut [Log<'_>]) -> Join {
         layout.attempt = None;
     }
     Join::Id
+}
+
+/// In the middle of the times that all logs begin with: one wrong clock tells nothing of the others.
+fn middle_time(logs: &[Log<'_>]) -> Option<Millis> {
+    let mut times = Vec::new();
+    let mut id = Vec::new();
+    for log in logs {
+        let Some(layout) = &log.layout else { continue };
+        let mut parts = Parts::default();
+        for line in lines_of(&log.beginning) {
+            if let Unwrapped::Whole(inner) = layout.wrapper.unwrap(line, &mut parts)
+                && let Said::Event(event) = layout.read(&inner.line, inner.at, &mut id)
+            {
+                times.push(event.at);
+            }
+        }
+    }
+    let middle = times.len() / 2;
+    (!times.is_empty()).then(|| *times.select_nth_unstable(middle).1)
 }
 
 /// Everything that reading one file changes.

@@ -86,3 +86,75 @@ fn time_that_goes_backwards_is_no_trouble() {
     pair.client(3000.0, "odd", "received", "");
     assert_eq!(pair.analyse().counts.received, 21);
 }
+
+#[test]
+fn an_id_that_is_too_long_is_a_line_that_cant_be_read_and_not_one_that_says_nothing() {
+    let mut pair = good();
+    let long = "x".repeat(513);
+    pair.never_arrives(500.0, &long, 700.0, 900.0, "");
+    let analysis = pair.analyse();
+    assert_eq!((analysis.counts.matched, analysis.unreadable()), (20, 4));
+    pair.arrives(600.0, &long[1..], 3.0);
+    assert_eq!(pair.analyse().counts.matched, 21);
+}
+
+#[test]
+fn numbers_that_lose_digits_are_no_ids() {
+    let number = |text: &str| {
+        let of =
+            |log: String| log.replace("\"request_id\":\"#\"", &format!("\"request_id\":{text}"));
+        let mut pair = Pair::default();
+        pair.arrives(500.0, "#", 3.0);
+        (of(pair.client), of(pair.server))
+    };
+    for (text, exact) in [
+        ("18446744073709551615", true),
+        ("-9223372036854775808", true),
+        ("1772442000.25", true),
+        ("18446744073709551616", false),
+        ("-9223372036854775809", false),
+        ("1772442000.12345678", false),
+    ] {
+        let (mut pair, (client, server)) = (good(), number(text));
+        pair.client.push_str(&client);
+        pair.server.push_str(&server);
+        let analysis = pair.analyse();
+        let expected = if exact { (21, 0) } else { (20, 4) };
+        assert_eq!((analysis.counts.matched, analysis.unreadable()), expected, "{text}");
+    }
+}
+
+#[test]
+fn one_wrong_clock_in_the_first_line_tells_nothing_of_the_others() {
+    for year in ["1970", "2004", "2060"] {
+        let mut pair = good();
+        let wrong = format!("{year}-01-01T00:00:00Z");
+        let line = format!("{{\"ts\":\"{wrong}\",\"event\":\"sent\",\"request_id\":\"boot\"}}\n");
+        pair.client.insert_str(0, &line);
+        let analysis = pair.analyse();
+        assert_eq!((analysis.counts.received, analysis.unreadable()), (20, 1), "{year}");
+    }
+}
+
+#[test]
+fn sends_of_one_id_in_two_files_are_each_of_its_own_whatever_the_order_of_files() {
+    let line = |seconds: f64, event: &str, id: &str| {
+        let mut pair = Pair::default();
+        pair.client(seconds, id, event, "");
+        pair.client
+    };
+    let a = line(0.0, "sent", "r1") + &line(10.0, "sent", "r2");
+    let b = line(5.0, "sent", "r1") + &line(300.0, "sent", "r3");
+    let server = line(0.1, "received", "r1")
+        + &line(10.1, "received", "r2")
+        + &line(60.0, "answered", "r1")
+        + &line(300.1, "received", "r3");
+    let counts = |clients: [&str; 2]| {
+        let clients = clients.map(|client| source("client.log", client));
+        let server = source("server.log", server.as_str());
+        let analysis = analyse(&clients, &[server], &Overrides::default(), &|_| ()).unwrap();
+        (analysis.counts.lost, analysis.counts.unseen)
+    };
+    assert_eq!(counts([&a, &b]), counts([&b, &a]));
+    assert_eq!(counts([&a, &b]).0 + counts([&a, &b]).1, 1);
+}

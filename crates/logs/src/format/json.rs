@@ -114,7 +114,13 @@ impl<'de> Visitor<'de> for Value<'_, 'de> {
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<(), E> {
-        self.fields.push(self.name, number.to_string());
+        let text = number.to_string();
+        let digits = text.bytes().filter(u8::is_ascii_digit).count();
+        if digits > f64::DIGITS as usize {
+            self.fields.push_rounded(self.name, text);
+        } else {
+            self.fields.push(self.name, text);
+        }
         Ok(())
     }
 

@@ -16,20 +16,38 @@ pub(crate) const LINE_START: &str = "(line start)";
 
 /// The fields of one line, in its order. A name that is there twice means its last value.
 #[derive(Debug, Default)]
-pub(crate) struct Fields<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+pub(crate) struct Fields<'a> {
+    all: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    /// Which of them are numbers that may have lost digits.
+    rounded: Vec<usize>,
+}
 
 impl<'a> Fields<'a> {
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_ref())
+        self.place(name).map(|at| self.all[at].1.as_ref())
+    }
+
+    /// Whether two different numbers in lines may read like this field's.
+    pub(crate) fn is_rounded(&self, name: &str) -> bool {
+        self.place(name).is_some_and(|at| self.rounded.contains(&at))
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        self.all.iter().rposition(|(known, _)| known == name)
     }
 
     #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
+        self.all.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
+    }
+
+    fn push_rounded(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) {
+        self.rounded.push(self.all.len());
+        self.push(name, value);
     }
 
     fn push(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) {
-        self.0.push((name.into(), value.into()));
+        self.all.push((name.into(), value.into()));
     }
 }
 

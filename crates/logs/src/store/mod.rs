@@ -39,6 +39,7 @@ pub(crate) struct Extra {
     pub(crate) record: Number,
     pub(crate) at: Offset,
     pub(crate) kind: Kind,
+    pub(crate) file: u16,
 }
 
 /// How many events are looked up at once, so that their memory is fetched at once.
@@ -58,7 +59,7 @@ struct Pending {
 /// The attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
-    /// The first time of all; the others are kept as the difference to it.
+    /// All times are kept as the difference to this one; the first of all where nothing else was said.
     base: Option<Millis>,
     /// Of all records but those of a series, and the last ones, which are in `fresh`.
     index: Index,
@@ -91,6 +92,11 @@ impl Store {
     /// What the ids of the next events mostly will be.
     pub(crate) fn expected(&self) -> Option<Expected> {
         self.series.expected()
+    }
+
+    /// Times are counted from there, to either side.
+    pub(crate) fn count_from(&mut self, base: Option<Millis>) {
+        self.base = base;
     }
 
     /// Takes an event of the file of that number; `false`: its time is too far from the others.
@@ -307,7 +313,7 @@ impl Store {
         match self.records[number as usize].tell(at, kind, file) {
             Told::Now => {}
             Told::Before => self.duplicates += 1,
-            Told::NoRoom => self.extras.push(Extra { record: number, at, kind }),
+            Told::NoRoom => self.extras.push(Extra { record: number, at, kind, file }),
         }
     }
 
@@ -324,7 +330,8 @@ impl Store {
         self.end_of_file()?;
         self.extras.sort_unstable();
         let before = self.extras.len();
-        self.extras.dedup();
+        // The same line in two files is said again.
+        self.extras.dedup_by_key(|extra| (extra.record, extra.at, extra.kind));
         self.duplicates += (before - self.extras.len()) as u64;
         self.sorted = true;
         Ok(())

@@ -96,7 +96,7 @@ impl Store {
             match self.records[number as usize].tell(at, kind, file) {
                 Told::Now => {}
                 Told::Before => self.duplicates += 1,
-                Told::NoRoom => self.extras.push(Extra { record: number, at, kind }),
+                Told::NoRoom => self.extras.push(Extra { record: number, at, kind, file }),
             }
         }
         self.placed.count = 0;

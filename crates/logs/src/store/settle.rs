@@ -93,9 +93,8 @@ impl Store {
             let found = again.binary_search_by_key(&number, |again| again.number);
             found.map_or(number, |at| again[at].of)
         };
-        for Extra { record, at, kind } in self.extras.split_off(self.settled_extras) {
-            let number = now(record);
-            self.tell(number, at, kind, self.get(number).file);
+        for Extra { record, at, kind, file } in self.extras.split_off(self.settled_extras) {
+            self.tell(now(record), at, kind, file);
         }
         self.last_received = now(self.last_received);
         self.recent.renumber(now);
