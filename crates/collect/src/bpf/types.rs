@@ -193,8 +193,9 @@ impl Part<'_> {
         }
         let length = |bytes: &[u8]| u32::try_from(bytes.len()).ok();
         let (types_length, strings_length) = (length(&types)?, length(&self.strings)?);
+        let header = u32::try_from(HEADER).ok()?;
         let mut bytes = self.of.bytes[..4].to_vec();
-        for field in [24, 0, types_length, types_length, strings_length] {
+        for field in [header, 0, types_length, types_length, strings_length] {
             bytes.extend(u32::to_ne_bytes(field));
         }
         Some([bytes, types, self.strings].concat())

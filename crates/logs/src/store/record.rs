@@ -46,7 +46,7 @@ const OF_KIND: [(Option<Slot>, u8); Kind::ALL.len()] = {
     table
 };
 
-/// Milliseconds from the first time of all logs, in 40 bits: 17 years to either side. 0: none.
+/// Milliseconds from the time that a store counts from, in 40 bits: 17 years to either side. 0: none.
 pub(crate) type Offset = u64;
 
 /// Offsets are counted from half of what 40 bits hold.
