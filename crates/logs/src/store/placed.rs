@@ -92,6 +92,7 @@ impl Store {
         }
         // Nothing comes of it, and still it is to be read.
         std::hint::black_box(read);
+        // As `tell` does, and here in the loop: a call for each takes 4 % of all that reading logs takes.
         for (number, &Placed { at, kind, file, .. }) in numbers.into_iter().zip(placed) {
             match self.records[number as usize].tell(at, kind, file) {
                 Told::Now => {}
